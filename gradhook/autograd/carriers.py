@@ -1,0 +1,125 @@
+"""What gradients are made of in a run: bare arrays (first order) or Tensors (create_graph).
+
+The engine is handed one carrier and never asks which it has. `TensorCarrier` lives beside Tensor (tensor_carrier.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradhook import backend, kernels
+from gradhook.autograd.binding import make, make_at
+from gradhook.autograd.graph import Node, TensorMeta, conform
+from gradhook.ops.namespace import TableNamespace, table_namespace
+from gradhook.storage import Storage, bump
+
+
+class Carrier(Protocol):
+    """Gradients of one kind."""
+
+    recording: bool
+
+    def apply(self, node: Node, g: Any) -> tuple[Any, ...]: ...
+    def array(self, g: Any) -> Any: ...
+    def conform(self, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any: ...
+    def add(self, pending: list[Any]) -> Any: ...
+    def zeros(self, meta: TensorMeta) -> Any: ...
+    def copy(self, g: Any) -> Any: ...
+    def lend(self, g: Any) -> Any: ...
+    def take(self, result: Any) -> Any: ...
+    def wrap(self, g: Any) -> Any: ...
+    def accumulate(self, have: Any, g: Any, owned: bool) -> Any: ...
+
+
+class Namespaces(dict[type, TableNamespace]):
+    """array class -> the table's functions over it."""
+
+    def __missing__(self, kind: type) -> TableNamespace:
+        found = self[kind] = table_namespace(backend.module_of_type(kind))
+        return found
+
+
+class Modules(dict[type, Any]):
+    """array class -> its array module."""
+
+    def __missing__(self, kind: type) -> Any:
+        found = self[kind] = backend.module_of_type(kind)
+        return found
+
+
+FORMULA_NAMESPACES = Namespaces()
+ARRAY_MODULES = Modules()
+
+
+class ArrayCarrier:
+    """Gradients are bare arrays; nothing is recorded."""
+
+    recording = False
+
+    @staticmethod
+    def apply(node: Node, g: Any) -> tuple[Any, ...]:
+        return node.backward(g)
+
+    @staticmethod
+    def array(g: Any) -> Any:
+        return g
+
+    @staticmethod
+    def conform(g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        if isinstance(g, np.generic):  # NumPy's 0-d arithmetic returns scalars, CuPy's arrays
+            g = np.asarray(g)
+        if g.shape == shape and g.dtype == dtype:
+            return g
+        return conform(FORMULA_NAMESPACES[type(g)], g, shape, dtype)
+
+    @staticmethod
+    def add(pending: list[Any]) -> Any:
+        """The sum of the pending gradients in a fresh buffer, left to right."""
+        return kernels.accumulate(pending)
+
+    @staticmethod
+    def zeros(meta: TensorMeta) -> Any:
+        return ARRAY_MODULES[meta.array_type].zeros(meta.shape, meta.dtype)
+
+    @staticmethod
+    def copy(g: Any) -> Any:
+        return g.copy()
+
+
+    @staticmethod
+    def lend(g: Any) -> Any:
+        """A Tensor over the gradient for a hook: no copy; its first in-place op copies (Storage.lent)."""
+        return lent(g, None, 0)
+
+    @staticmethod
+    def take(result: Any) -> Any:
+        """The gradient a hook returned or edited."""
+        return result._a
+
+    @staticmethod
+    def wrap(g: Any) -> Any:
+        return make(g)
+
+    @staticmethod
+    def accumulate(have: Any, g: Any, owned: bool) -> Any:
+        """The new .grad: `g` itself when nobody else holds it, a copy of it, or added in place into the old one."""
+        if have is None:
+            return make(g if owned else g.copy())
+        a = have._a
+        if a.flags.c_contiguous or not backend.has_internal_overlap(a):
+            ARRAY_MODULES[type(a)].add(a, g, out=a)
+            bump(have)
+            return have
+        return make(a + g)
+
+
+def lent(array: Any, node: Node | None, nr: int) -> Any:
+    """A Tensor whose Storage is lent: a hook may keep it, so it is copied before it is written."""
+    t = make_at(array, node, nr)
+    t._v = [0, Storage(array, lent=True)]
+    return t
+
+
+ARRAYS = ArrayCarrier()

@@ -1,0 +1,323 @@
+"""The backward engine: a counting pass, then nodes in ready order; everything a run changes lives in its GraphTask.
+
+A node runs when all its gradients have arrived; among ready nodes the highest sequence number first, leaves before
+all. Gradients in flight are what the carrier says (bare arrays, or Tensors under create_graph); None: nothing arrived.
+Source of the order and of `inputs=`: PyTorch's engine (autograd/engine.cpp), HOOKS.md B0.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from heapq import heappop, heappush, heappushpop
+from itertools import count
+from typing import Any
+
+from gradhook.autograd import node_hooks
+from gradhook.autograd.carriers import Carrier
+from gradhook.autograd.graph import AccumulateGrad, Node
+from gradhook.modes import get_modes, set_modes, with_grad
+
+FLUSH_COUNT, FLUSH_BYTES = 8, 64 << 20
+_task_ids = count()
+_current: ContextVar[GraphTask | None] = ContextVar("gradhook_graph_task", default=None)
+_active: list[GraphTask] = []
+_active_lock = threading.Lock()
+
+
+class Pending(list[Any]):
+    """Gradients of one slot that wait to be summed by one kernel."""
+
+
+class Slots(list[Any]):
+    """One slot an output of a node with several."""
+
+
+class Capture:
+    """A gradient asked for by `inputs=`: (node, output_nr); accumulate: into the tensor's .grad (backward)."""
+
+    __slots__ = ("nr", "tensor", "value")
+
+    def __init__(self, nr: int, tensor: Any = None) -> None:
+        self.nr = nr
+        self.tensor = tensor
+        self.value: Any = None
+
+
+class GraphTask:
+    """The state of one backward run.
+
+    pending: node -> gradients still to arrive (a node leaves it when it has run); entries: node -> what arrived;
+    owned: leaves whose entry may be adopted as .grad; keep: retain_graph; execute: nodes that may run, None for all;
+    captures: node -> Captures; local: hook state of module calls, by call; callbacks: run at the end.
+    """
+
+    __slots__ = (
+        "callbacks", "captures", "carrier", "entries", "execute", "id", "keep", "local", "node", "outer", "owned",
+        "pending",
+    )  # fmt: skip
+
+    def __init__(self, carrier: Carrier, keep: bool) -> None:
+        self.id = next(_task_ids)
+        self.carrier = carrier
+        self.keep = keep
+        self.pending: dict[Node, int] = {}
+        self.entries: dict[Node, Any] = {}
+        self.owned: set[Node] = set()
+        self.execute: set[Node] | None = None
+        self.captures: dict[Node, list[Capture]] = {}
+        self.local: dict[Any, Any] = {}
+        self.callbacks: list[Callable[[], Any]] = []
+        self.node: Node | None = None
+        self.outer: GraphTask | None = None
+
+    def still_needs(self, node: Node) -> bool:
+        """Whether this run has yet to execute the node."""
+        return node in self.pending
+
+
+def current_task() -> GraphTask | None:
+    """The run this code is called from; None outside a backward run."""
+    return _current.get()
+
+
+def running_carrier() -> Carrier:
+    """The carrier of the current run."""
+    task = _current.get()
+    if task is None:
+        raise RuntimeError("a node's backward runs within a backward run only")
+    return task.carrier
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Run `callback()` at the end of the current backward run, first queued first.
+
+    Errors: RuntimeError outside a run. Source: `Variable._execution_engine.queue_callback`.
+    """
+    task = _current.get()
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    task.callbacks.append(callback)
+
+
+def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
+    """Send the roots' gradients through the graph. roots: (node, output_nr, gradient), gradients fit their outputs.
+
+    Errors: what a formula or hook raises, with a note that names the node; the task's state is dropped and .grads
+    accumulated so far stay.
+    """
+    outer_modes, task.outer = get_modes(), _current.get()
+    _current.set(task)
+    set_modes(with_grad(outer_modes, task.carrier.recording))
+    with _active_lock:
+        _active.append(task)
+    try:
+        _count(task, {node: None for node, _, _ in roots})
+        _execute(task, roots)
+        for callback in task.callbacks:
+            callback()
+    except BaseException as error:
+        if task.node is not None:
+            error.add_note(f"in the backward of {task.node.name()}, graph task {task.id}")
+        raise
+    finally:
+        with _active_lock:
+            _active.remove(task)
+        task.entries.clear()
+        task.pending.clear()
+        task.local.clear()
+        set_modes(outer_modes)
+        _current.set(task.outer)
+
+
+def _count(task: GraphTask, roots: Iterable[Node]) -> None:
+    """Each reached node's number of incoming edges, without recursion."""
+    pending = task.pending
+    stack = list(roots)
+    for node in stack:
+        pending[node] = 0
+    while stack:
+        edges = stack.pop().edges
+        for node in edges[::2] if len(edges) > 2 else edges[:1]:
+            if node in pending:
+                pending[node] += 1
+            else:
+                pending[node] = 1
+                stack.append(node)
+
+
+def restrict(task: GraphTask, roots: list[Node], targets: set[Node], run_targets: bool) -> None:
+    """Only nodes on a path to a target run (`inputs=`); the targets themselves only with `run_targets` (backward)."""
+    needed: dict[Node, bool] = {}
+    stack: list[tuple[Node, bool]] = [(r, False) for r in roots]
+    while stack:
+        node, leaving = stack.pop()
+        if leaving:
+            nexts = node.edges[::2]
+            needed[node] = any(needed[n] or n in targets for n in nexts) or (run_targets and node in targets)
+        elif node not in needed:
+            needed[node] = False
+            stack.append((node, True))
+            stack.extend((n, False) for n in node.edges[::2] if n not in needed)
+    task.execute = {node for node, yes in needed.items() if yes}
+
+
+def _join(have: Any, g: Any, carrier: Carrier) -> Any:
+    """A second gradient for a slot: keep both, to be summed by one kernel; sum when there are many or large ones."""
+    if type(have) is not Pending:
+        have = Pending((have,))
+    have.append(g)
+    if len(have) >= FLUSH_COUNT or len(have) * carrier.array(g).nbytes > FLUSH_BYTES:
+        have = Pending((carrier.add(have),))
+    return have
+
+
+def _deliver(task: GraphTask, node: Node, nr: int, g: Any) -> None:
+    """Put a conforming gradient into the node's entry."""
+    entries = task.entries
+    if not node.multi:
+        have = entries.get(node)
+        if have is None:
+            entries[node] = g
+        else:
+            entries[node] = _join(have, g, task.carrier)
+            task.owned.add(node)
+        return
+    slots = entries.get(node)
+    if slots is None:
+        slots = entries[node] = Slots([None] * node.n_outputs)
+    slots[nr] = g if slots[nr] is None else _join(slots[nr], g, task.carrier)
+
+
+def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
+    pending, entries, owned, carrier = task.pending, task.entries, task.owned, task.carrier
+    bare, keep = not carrier.recording, task.keep
+    adopts = bool(task.captures)
+    plain = not adopts and task.execute is None
+    kind = type(roots[0][2])
+    heap: list[tuple[int, Node]] = []
+    for node, nr, g in roots:
+        _deliver(task, node, nr, g)
+    for node in {n: None for n, _, _ in roots}:
+        if not pending[node]:
+            heappush(heap, (-node.seq, node))
+    while heap:
+        node = heappop(heap)[1]
+        g = entries.pop(node, None)
+        while True:
+            task.node = node
+            hooks = node.hooks
+            if hooks is None and plain and type(g) is kind:
+                if node.leaf:
+                    grads: Any = _accumulate(task, node, g)
+                else:
+                    grads = node.backward(g) if bare else node.backward_recorded(g)
+                if node.saves and not keep:
+                    if len(_active) == 1:
+                        node.release()
+                    else:
+                        _release(task, node)
+            else:
+                grads = _visit(task, node, g)
+            del pending[node]
+            edges = node.edges
+            if len(edges) == 2 and bare and grads and not heap:  # a chain: the gradient goes straight on
+                following = edges[0]
+                g = grads[0]
+                if pending[following] == 1 and g is not None and not following.multi and following not in entries:
+                    if g.shape != following.shape or g.dtype is not following.dtype or not g.shape:
+                        g = carrier.conform(g, following.shape, following.dtype)
+                    if (following.leaf or adopts) and _is_owned(node, 0, g, grads):
+                        owned.add(following)
+                    node = following
+                    continue
+            candidate = _spread(task, node, grads, heap)
+            if candidate is None:
+                break
+            node = heappushpop(heap, (-candidate.seq, candidate))[1] if heap else candidate
+            g = entries.pop(node, None)
+    task.node = None
+
+
+def _is_owned(node: Node, k: int, h: Any, grads: Any) -> bool:
+    """Whether nobody else holds this gradient: its formula or `conform` allocated it, and no hook saw it."""
+    return h is not grads[k] or (node.hooks is None and bool(node.fresh) and node.fresh[k])
+
+
+def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]]) -> Node | None:
+    """Deliver a node's gradients along its edges; returns one node that became ready, the others go to the heap."""
+    pending, entries, carrier = task.pending, task.entries, task.carrier
+    bare, adopts = not carrier.recording, bool(task.captures)
+    edges = node.edges
+    candidate: Node | None = None
+    for k in range(0, len(edges), 2):
+        following = edges[k]
+        h = grads[k >> 1] if grads else None
+        if h is not None:
+            if following.multi:
+                meta = following.meta(edges[k + 1])
+                _deliver(task, following, edges[k + 1], carrier.conform(h, meta.shape, meta.dtype))
+            else:
+                a = h if bare else h._a
+                if a.shape != following.shape or a.dtype is not following.dtype or not a.shape:
+                    h = carrier.conform(h, following.shape, following.dtype)
+                if following in entries:
+                    _deliver(task, following, 0, h)
+                else:
+                    entries[following] = h
+                    if (following.leaf or adopts) and _is_owned(node, k >> 1, h, grads):
+                        task.owned.add(following)
+        left = pending[following] - 1
+        pending[following] = left
+        if left:
+            continue
+        if candidate is None:
+            candidate = following
+        else:
+            heappush(heap, (-following.seq, following))
+    return candidate
+
+
+def _visit(task: GraphTask, node: Node, g: Any) -> Any:
+    """A node with hooks, captures, restrictions, several outputs, or several gradients for one."""
+    carrier, hooks = task.carrier, node.hooks
+    if type(g) is Pending:
+        g = carrier.add(g)
+    elif type(g) is Slots:
+        g = [carrier.add(s) if type(s) is Pending else s for s in g]
+    runs = task.execute is None or node in task.execute
+    if hooks is not None and (runs or node in task.captures):
+        task.owned.discard(node)
+        g = node_hooks.before(task, node, hooks, g)
+    if node in task.captures:
+        node_hooks.capture(task, node, g)
+    if not runs:
+        return None
+    if hooks is not None:
+        g = node_hooks.pre(task, hooks, g)
+    grads: Any = None
+    if g is not None:
+        grads = _accumulate(task, node, g) if node.leaf else carrier.apply(node, g)
+    if hooks is not None and hooks.post:
+        grads = node_hooks.after(task, node, hooks, grads, g)
+    if node.saves and not task.keep:
+        _release(task, node)
+    return grads
+
+
+def _release(task: GraphTask, node: Node) -> None:
+    """Free what the node saved, unless another unfinished run (an outer one, another thread's) still needs it."""
+    if len(_active) > 1 and any(t is not task and t.still_needs(node) for t in tuple(_active)):
+        return
+    node.release()
+
+
+def _accumulate(task: GraphTask, node: AccumulateGrad | Any, g: Any) -> tuple[()]:
+    """Add to a leaf's .grad; adopt the buffer when nobody else holds it. Then its post-accumulate hooks."""
+    slot = node.slot
+    with slot.lock:
+        slot.grad = task.carrier.accumulate(slot.grad, g, node in task.owned)
+    if slot.post_accumulate:
+        node_hooks.post_accumulate(node)
+    return ()

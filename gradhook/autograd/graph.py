@@ -1,0 +1,249 @@
+"""Node, AccumulateGrad, what a tensor knows of its gradient, and `conform`.
+
+Edges are a flat tuple `(node, output_nr, node, output_nr, ...)`, one pair for each input that needs a gradient, so a
+recorded op makes as few objects as can be. `next_functions` shows them as PyTorch does.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from gradhook import dtypes
+from gradhook.hooks.handle import RemovableHandle
+from gradhook.hooks.registry import HookTable
+
+if TYPE_CHECKING:
+    from gradhook.autograd.engine import GraphTask
+
+Edges = tuple[Any, ...]
+next_sequence_nr: Callable[[], int] = count().__next__
+_LEAF_SEQUENCE = 2**62
+new: Callable[[type], Any] = object.__new__
+
+
+class TensorMeta(NamedTuple):
+    """Shape, NumPy dtype and array class of a tensor: what a gradient of it must look like."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    array_type: type
+
+
+class NodeHooks:
+    """Hooks of one node, made on demand.
+
+    tensor: output_nr -> hooks of the tensor at that output; retains: output_nr -> GradientSlot that keeps a copy;
+    pre, post: node hooks.
+    """
+
+    __slots__ = ("metadata", "post", "pre", "retains", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, HookTable] = {}
+        self.retains: dict[int, GradientSlot] = {}
+        self.pre = HookTable()
+        self.post = HookTable()
+        self.metadata: dict[Any, Any] = {}
+
+
+class Node:
+    """One recorded operation (PyTorch: `torch.autograd.graph.Node`).
+
+    sequence_nr: creation order; edges: see the module; saved: what the formulas named, None once released;
+    shape, dtype: of the single output (`metas` for several); hooks: NodeHooks, None while there are none.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "edges", "hooks", "saved", "seq", "shape")
+    multi: ClassVar[bool] = False
+    leaf: ClassVar[bool] = False
+    saves: ClassVar[bool] = False
+    fresh: ClassVar[tuple[bool, ...]] = ()
+    edge_positions: ClassVar[tuple[int, ...] | None] = None
+    n_inputs: ClassVar[int] = 0
+
+    edges: Edges
+    hooks: NodeHooks | None
+    saved: Any
+    seq: int
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def backward(self, g: Any) -> tuple[Any, ...]:
+        """Gradients of the edges, from bare arrays. g: of the output (a list of them for several outputs)."""
+        raise NotImplementedError(f"{self.name()} has no backward")
+
+    def backward_recorded(self, g: Any) -> tuple[Any, ...]:
+        """The same on Tensors, recorded, for create_graph."""
+        raise NotImplementedError(f"{self.name()} has no recorded backward")
+
+    def release(self) -> None:
+        """Let go of what was saved; a second backward then raises."""
+        self.saved = None
+
+    def name(self) -> str:
+        """PyTorch's name, e.g. `MulBackward0`."""
+        return type(self).__name__
+
+    def meta(self, output_nr: int) -> TensorMeta:
+        """Shape and dtype of one output."""
+        return TensorMeta(self.shape, self.dtype, object)
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """(node, output_nr) for each input; (None, 0) for one that needs no gradient."""
+        pairs = list(zip(self.edges[::2], self.edges[1::2], strict=True))
+        if self.edge_positions is None:
+            return tuple(pairs)
+        shown: list[tuple[Node | None, int]] = [(None, 0)] * self.n_inputs
+        for position, pair in zip(self.edge_positions, pairs, strict=True):
+            shown[position] = pair
+        return tuple(shown)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's own notes about this node."""
+        return self.hook_set().metadata
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def hook_set(self) -> NodeHooks:
+        """The node's hooks, made on first demand."""
+        if self.hooks is None:
+            self.hooks = NodeHooks()
+        return self.hooks
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_outputs) -> tuple or None` before the node runs; a tuple replaces grad_outputs."""
+        return self.hook_set().pre.add(hook)
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_inputs, grad_outputs) -> tuple or None` after it ran; a tuple replaces grad_inputs."""
+        return self.hook_set().post.add(hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class GradientSlot:
+    """What a tensor keeps about its gradient, owned by the tensor and by its accumulator alike.
+
+    grad: the accumulated gradient (a Tensor) or None. leaf: weak reference to the tensor; array: its array, so that a
+    post-accumulate hook has a parameter even when the tensor object died. post_accumulate: those hooks or None.
+    retains: retain_grad() was asked. parked: the accumulator while requires_grad is off.
+    """
+
+    __slots__ = ("array", "grad", "leaf", "lock", "parked", "post_accumulate", "retains")
+
+    def __init__(self) -> None:
+        self.array: Any = None
+        self.grad: Any = None
+        self.leaf: weakref.ref[Any] | None = None
+        self.lock = threading.Lock()
+        self.parked: AccumulateGrad | None = None
+        self.post_accumulate: HookTable | None = None
+        self.retains = False
+
+
+class AccumulateGrad(Node):
+    """The sink of a leaf: adds what arrives to `slot.grad`. Owned by the leaf, runs before all other ready nodes."""
+
+    __slots__ = ("slot",)
+    leaf = True
+
+    def __init__(self, slot: GradientSlot, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.slot = slot
+        self.seq = _LEAF_SEQUENCE + next_sequence_nr()
+        self.edges = ()
+        self.saved = ()
+        self.hooks = None
+        self.shape = shape
+        self.dtype = dtype
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def _sequence_nr(self) -> int:
+        return 2**64 - 1
+
+    @property
+    def variable(self) -> Any:
+        """The leaf tensor, None when it died."""
+        return None if self.slot.leaf is None else self.slot.leaf()
+
+
+def conform(xp: Any, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Make a formula's result the gradient of a tensor of `shape` and `dtype`.
+
+    Sums over the axes that broadcasting repeated, broadcasts what came too small, takes the real part for a real
+    tensor, casts. xp: the table's functions over g's carrier. float16 sums are made in float32.
+    Errors: RuntimeError when g's shape and `shape` do not broadcast.
+    """
+    found = tuple(g.shape)
+    if dtype.kind != "c" and dtypes.raw(g.dtype).kind == "c":  # type: ignore[union-attr]
+        g = xp.real(g)
+    if found != shape:
+        extra = len(found) - len(shape)
+        padded = (1,) * extra + shape
+        if extra < 0 or any(s != 1 and s != f for s, f in zip(padded, found, strict=True)):
+            try:
+                fits = np.broadcast_shapes(found, shape) == shape
+            except ValueError:
+                fits = False
+            if not fits:
+                raise RuntimeError(f"a gradient of shape {found} does not fit a tensor of shape {shape}")
+            g = xp.broadcast_to(g, shape=shape)
+        else:
+            axes = tuple(i for i, (s, f) in enumerate(zip(padded, found, strict=True)) if s != f or i < extra)
+            if axes:
+                g = xp.sum(g, axis=axes, keepdims=True)
+            g = xp.reshape(g, shape=shape)
+    if g.dtype != dtype:
+        g = xp.cast(g, dtype=dtype)
+    return g
+
+
+class GradientEdge(NamedTuple):
+    """Output `output_nr` of `node`: a root or an input of a backward run without its tensor."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+def hook_table(node: Node, output_nr: int) -> HookTable:
+    """The hooks of the tensor at this output, made on first demand."""
+    return node.hook_set().tensor.setdefault(output_nr, HookTable())
+
+
+def released_error() -> RuntimeError:
+    """A node's saved values are gone."""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        "saved tensors after calling backward."
+    )
+
+
+def stale_error(node: Node, name: str, shape: Any, dtype: Any, found: int, expected: int) -> RuntimeError:
+    """A saved tensor was written in place after it was saved."""
+    what = dtypes.of(dtype).title
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[gradhook.{what}Tensor {list(shape)}], saved as {name!r} by {node.name()}, is at version {found}; expected "
+        f"version {expected} instead. Hint: clone() the tensor before the in-place operation."
+    )
+
+
+CurrentTask = Callable[[], "GraphTask | None"]

@@ -1,0 +1,165 @@
+"""In-place ops: the op's recorder on the old value, its result written into the memory, history rebased.
+
+Source: PyTorch's rules (leaf, view of a leaf, overlapping memory, views of no_grad or of several outputs), with its
+error texts as first sentences.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradhook import backend, dtypes
+from gradhook.autograd import record
+from gradhook.autograd.binding import Binding, cell_of, make_at
+from gradhook.autograd.views import CUSTOM, MULTI_OUTPUT, UNRECORDED, CopySlices, View, edge_of, refresh, replay_array
+from gradhook.modes import get_modes
+from gradhook.ops.table import Op
+from gradhook.storage import INFERENCE, bump_cell
+
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
+    """`target.<op>_(*inputs)`: returns target.
+
+    Errors: RuntimeError for a leaf that requires grad, overlapping memory, a result of another shape or of a dtype
+    that target cannot hold; nothing is changed then.
+    """
+    modes = get_modes()
+    _unlend(target)
+    if target._v is INFERENCE and not modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+    if backend.has_internal_overlap(target._a):
+        raise RuntimeError(
+            f"unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"location. Please clone() the tensor before performing the operation. ({row.name}_, shape "
+            f"{tuple(target._a.shape)})"
+        )
+    rebases = modes.grad and (edge_of(target) is not None or any(_needs_grad(x) for x in inputs))
+    if modes.grad:
+        _check_writable(row, target, rebases)
+    itself = any(x is target for x in inputs)  # x.mul_(x): torch saves a tensor that is stale at once
+    kept = target._a.copy() if rebases and (itself or _saves_target(row)) else target._a
+    old = make_at(kept, target._node, target._nr)
+    inputs = tuple([old if x is target else x for x in inputs])
+    t = getattr(record.ops, row.name)(old, *inputs, **attributes)
+    _check_result(row, target, t)
+    target._a[...] = t._a
+    cell = cell_of(target)
+    if cell is not INFERENCE:
+        bump_cell(cell)
+    if rebases and t._node is not None:
+        _rebase(target, t)
+    return target
+
+
+def _needs_grad(x: Any) -> bool:
+    return isinstance(x, Binding.tensor) and edge_of(x) is not None
+
+
+def _saves_target(row: Op) -> bool:
+    name = row.inputs[0]
+    return row.composite or any(f is not None and name in f.parameters for f in row.formulas.values())
+
+
+def _check_writable(row: Op, target: Any, rebases: bool) -> None:
+    root, through_view = target, False
+    while root._view is not None:
+        through_view = through_view or bool(root._view.steps)
+        root = root._view.base
+    if root._node is not None and root._node.leaf and (root is target or rebases):
+        what = "a view of a leaf Variable" if through_view else "a leaf Variable"
+        raise RuntimeError(
+            f"{what} that requires grad is being used in an in-place operation. ({row.name}_; write under no_grad(), "
+            "or on a clone())"
+        )
+    node, view = target._node, target._view
+    if view is None or not rebases:
+        return
+    if view.creation == UNRECORDED:
+        raise RuntimeError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this "
+            "use case is ambiguous and error-prone, it is forbidden. Create the view and write it in the same mode."
+        )
+    if view.creation in (MULTI_OUTPUT, CUSTOM):
+        name = "a custom Function" if node is None else node.name()
+        why = (
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+            "views to be modified inplace."
+            if view.creation == MULTI_OUTPUT
+            else "This view was created inside a custom Function (or because an input was returned as-is)."
+        )
+        raise RuntimeError(
+            f"Output {target._nr} of {name} is a view and is being modified inplace. {why} "
+            "You should replace the inplace operation by an out-of-place one."
+        )
+
+
+def _check_result(row: Op, target: Any, t: Any) -> None:
+    found, expected = t._a.dtype, target._a.dtype
+    if _CATEGORY[found.kind] > _CATEGORY[expected.kind]:
+        raise RuntimeError(
+            f"result type {dtypes.of(found).title} can't be cast to the desired output type "
+            f"{dtypes.of(expected).title} ({row.name}_; use the out-of-place op)"
+        )
+    if t._a.shape != target._a.shape:
+        raise RuntimeError(
+            f"output with shape {list(target._a.shape)} doesn't match the broadcast shape {list(t._a.shape)} "
+            f"({row.name}_; use the out-of-place op, or expand and clone the target first)"
+        )
+
+
+def _rebase(target: Any, t: Any) -> None:
+    """target now is what `t` is; a view's base gets the op on its slice, and the view is refreshed from it."""
+    view: View | None = target._view
+    if view is None or not view.steps:
+        _move(target, t._node, t._nr)
+        return
+    before, nr = target._node, target._nr
+    _move(view.base, CopySlices(view.base, view.steps, t._node), 0)
+    refresh(target)
+    _move_retains(target, before, nr)
+
+
+def _move(x: Any, node: Any, nr: int) -> None:
+    """x's history now is (node, nr); when x stands for another tensor at a barrier, that one's, too."""
+    before, before_nr = x._node, x._nr
+    x._node, x._nr = node, nr
+    _move_retains(x, before, before_nr)
+    alias: View | None = x._view
+    if alias is None or alias.steps:
+        return
+    original = alias.base
+    real: View | None = original._view
+    if real is not None and real.steps:
+        _move(real.base, CopySlices(real.base, real.steps, None, (node, nr)), 0)
+        refresh(original)
+    else:
+        _move(original, node, nr)
+    alias.base_node = original._node
+
+
+def _move_retains(x: Any, before: Any, nr: int) -> None:
+    """retain_grad follows the tensor to its new version; its hooks stay with the old one."""
+    slot = x._slot
+    if slot is not None and slot.retains and before is not None and before.hooks is not None:
+        before.hooks.retains.pop(nr, None)
+        x._node.hook_set().retains[x._nr] = slot
+
+
+def _unlend(t: Any) -> None:
+    """A gradient that a hook holds is copied before its first write; a view of one writes into its base's copy."""
+    view: View | None = t._view
+    if view is not None:
+        _unlend(view.base)
+        if view.base._v is not t._v:
+            t._a = replay_array(view.base._a, view.steps)
+            t._v = view.base._v
+        return
+    cell = t._v
+    if cell is not None and cell is not INFERENCE and cell[1] is not None and cell[1].lent:
+        t._a = t._a.copy()
+        t._v = [cell[0], None]

@@ -1,0 +1,205 @@
+"""Running the hooks of one node, in the order of HOOKS.md B0.1, and the one validator of what hooks return.
+
+Tensor hooks, then capture and retain_grad, then node pre-hooks, then the node (a leaf: accumulation, then its
+post-accumulate hooks), then node post-hooks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradhook import dtypes
+from gradhook.autograd.binding import Binding, make
+from gradhook.autograd.graph import Node, NodeHooks, TensorMeta
+
+if TYPE_CHECKING:
+    from gradhook.autograd.carriers import Carrier
+    from gradhook.autograd.engine import GraphTask
+
+
+def hook_name(hook: Any) -> str:
+    """The hook's own name, `<unknown>` for an object without one (PyTorch's word)."""
+    return getattr(hook, "__name__", "<unknown>")
+
+
+def checked(hook: Any, result: Any, meta: TensorMeta | None, where: str) -> Any:
+    """A gradient that a hook returned, as a Tensor or None, fit for its slot. Metadata only, never a device read.
+
+    meta: what the gradient must look like (None: the slot takes no gradient). where: the slot in words.
+    Errors: TypeError for what is no Tensor, RuntimeError for another shape, dtype or device.
+    """
+    if result is None:
+        return None
+    name = hook_name(hook)
+    if not isinstance(result, Binding.tensor):
+        raise TypeError(
+            f"expected Variable, but hook returned '{type(result).__name__}' (hook '{name}', {where}); "
+            "return a Tensor, or None to keep the gradient"
+        )
+    if meta is None:
+        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook '{name}', {where} takes none)")
+    if tuple(result._a.shape) != meta.shape:
+        raise RuntimeError(
+            f"hook '{name}' has changed the size of value ({where}: expected {tuple(meta.shape)}, "
+            f"got {tuple(result._a.shape)})"
+        )
+    if result._a.dtype != meta.dtype:
+        was, got = dtypes.of(meta.dtype).title, dtypes.of(result._a.dtype).title
+        raise RuntimeError(
+            f"hook '{name}' has changed the type of value (was gradhook.{was}Tensor got gradhook.{got}Tensor) ({where})"
+        )
+    if meta.array_type is not object and type(result._a) is not meta.array_type:
+        raise RuntimeError(
+            f"hook '{name}' has changed the type of value (was {meta.array_type.__module__} tensor got "
+            f"{type(result._a).__module__} tensor) ({where})"
+        )
+    return result
+
+
+def checked_tuple(hook: Any, result: Any, metas: list[TensorMeta | None], where: str) -> list[Any] | None:
+    """What a hook over several slots returned: None, or one Tensor or None a slot."""
+    if result is None:
+        return None
+    if isinstance(result, Binding.tensor) and len(metas) == 1:
+        result = (result,)
+    if not isinstance(result, tuple | list):
+        raise TypeError(
+            f"expected tuple, but hook returned '{type(result).__name__}' (hook '{hook_name(hook)}', {where})"
+        )
+    if len(result) != len(metas):
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has returned an incorrect number of values "
+            f"(got {len(result)}, but expected {len(metas)}) ({where})"
+        )
+    return [checked(hook, r, m, f"{where}[{k}]") for k, (r, m) in enumerate(zip(result, metas, strict=True))]
+
+
+class Lending:
+    """Gradients as the Tensors that hooks see: lent once, kept over the hooks of one place, taken back at the end."""
+
+    def __init__(self, task: GraphTask, gradients: list[Any]) -> None:
+        self.carrier: Carrier = task.carrier
+        self.gradients = gradients
+        self.tensors: list[Any] = [None if g is None else self.carrier.lend(g) for g in gradients]
+
+    @classmethod
+    def of_none(cls, carrier: Carrier, count: int) -> Lending:
+        """Slots that no gradient reaches."""
+        made = cls.__new__(cls)
+        made.carrier, made.gradients, made.tensors = carrier, [None] * count, [None] * count
+        return made
+
+    def replace(self, results: list[Any] | None) -> None:
+        """A hook's checked results; a gradient stays the one object while nothing replaces it."""
+        for k, r in enumerate(results or ()):
+            if r is None or r is not self.tensors[k]:
+                self.tensors[k] = None if r is None else self.carrier.lend(self.carrier.take(r))
+
+    def back(self) -> list[Any]:
+        """The gradients as they are now: the same objects where no hook replaced or edited them."""
+        found: list[Any] = []
+        for g, t in zip(self.gradients, self.tensors, strict=True):
+            same = g is not None and t is not None and t._a is self.carrier.array(g)
+            found.append(g if same else None if t is None else self.carrier.take(t))
+        return found
+
+
+def _metas(node: Node, gradients: list[Any], task: GraphTask) -> list[TensorMeta | None]:
+    metas: list[TensorMeta | None] = []
+    for k, g in enumerate(gradients):
+        meta = node.meta(k)
+        metas.append(meta if g is None else meta._replace(array_type=type(task.carrier.array(g))))
+    return metas
+
+
+def before(task: GraphTask, node: Node, hooks: NodeHooks, g: Any) -> Any:
+    """Tensor hooks, then retain_grad, for each output."""
+    gradients = g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
+    for nr, table in hooks.tensor.items():
+        if not table:
+            continue
+        lending = Lending(task, [gradients[nr]])
+        meta = _metas(node, gradients, task)[nr]
+        for hook in table.snapshot():
+            result = hook(lending.tensors[0])
+            if result is not None:
+                lending.replace([checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")])
+        gradients[nr] = lending.back()[0]
+    for nr, slot in hooks.retains.items():
+        if gradients[nr] is not None:
+            slot.grad = task.carrier.accumulate(slot.grad, gradients[nr], False)
+    if node.multi:
+        return gradients if any(h is not None for h in gradients) else None
+    return gradients[0]
+
+
+def capture(task: GraphTask, node: Node, g: Any) -> None:
+    """Keep the gradients that `inputs=` asked for, as they are after the tensor hooks."""
+    for wanted in task.captures[node]:
+        h = g[wanted.nr] if node.multi and g is not None else g
+        if h is None:
+            continue
+        if wanted.tensor is not None:
+            slot = wanted.tensor._slot_made()
+            slot.grad = task.carrier.accumulate(slot.grad, h, False)
+        else:
+            wanted.value = h if node in task.owned else task.carrier.copy(h)
+
+
+def pre(task: GraphTask, hooks: NodeHooks, g: Any) -> Any:
+    """Node pre-hooks: `hook(grad_outputs)`."""
+    node = task.node
+    if not hooks.pre or node is None:
+        return g
+    gradients = (g if g is not None else [None] * node.n_outputs) if node.multi else [g]
+    lending = Lending(task, gradients)
+    metas = _metas(node, gradients, task)
+    for hook in hooks.pre.snapshot():
+        result = hook(tuple(lending.tensors))
+        if result is not None and not isinstance(result, tuple):
+            raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}' (hook '{hook_name(hook)}')")
+        lending.replace(checked_tuple(hook, result, metas, f"grad_outputs of {node.name()}"))
+    found = lending.back()
+    if node.multi:
+        return found if any(h is not None for h in found) else None
+    return found[0]
+
+
+def after(task: GraphTask, node: Node, hooks: NodeHooks, grads: Any, g: Any) -> Any:
+    """Node post-hooks: `hook(grad_inputs, grad_outputs)`, an entry an input, None where none flows."""
+    edges = node.edges
+    inputs: list[Any] = [None] * max(node.n_inputs, len(edges) // 2)
+    metas: list[TensorMeta | None] = [None] * len(inputs)
+    positions = node.edge_positions if node.edge_positions is not None else tuple(range(len(edges) // 2))
+    for k, position in enumerate(positions):
+        h = grads[k] if grads else None
+        target = edges[2 * k].meta(edges[2 * k + 1])
+        metas[position] = target
+        if h is not None:
+            inputs[position] = task.carrier.conform(h, target.shape, target.dtype)
+    outputs = g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
+    seen = tuple([None if h is None else task.carrier.lend(h) for h in outputs])
+    lending = Lending(task, inputs)
+    for hook in hooks.post.snapshot():
+        result = hook(tuple(lending.tensors), seen)
+        if result is not None and not isinstance(result, tuple):
+            raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}' (hook '{hook_name(hook)}')")
+        lending.replace(checked_tuple(hook, result, metas, f"grad_inputs of {node.name()}"))
+    found = lending.back()
+    return tuple([found[position] for position in positions])
+
+
+def post_accumulate(node: Any) -> None:
+    """`hook(param)` after .grad was accumulated. Errors: RuntimeError when a hook returns something else than None."""
+    slot = node.slot
+    leaf = slot.leaf() if slot.leaf is not None else None
+    if leaf is None:  # the tensor object died, its accumulator lives: a new object over the same array and gradient
+        leaf = make(slot.array)
+        leaf._node, leaf._slot = node, slot
+    for hook in slot.post_accumulate.snapshot():
+        result = hook(leaf)
+        if result is not None and result is not leaf:
+            raise RuntimeError(
+                "Tensor post accumulate grad hooks should return None. "
+                f"(hook '{hook_name(hook)}' returned {type(result).__name__})"
+            )

@@ -1,0 +1,153 @@
+"""From what a user passes to an op to Tensors of one dtype: scalars, arrays, promotion; and errors in words."""
+
+from __future__ import annotations
+
+import math
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from gradhook import backend, dtypes
+from gradhook.autograd.binding import Binding, make, make_at
+from gradhook.ops.table import Op
+
+_constants: dict[tuple[type, Any, Any, type], Any] = {}
+_MAX_CONSTANTS = 4096
+
+
+def constant(value: Any, dtype: np.dtype[Any], array_type: type) -> Any:
+    """A 0-d Tensor of a Python number, cached: a Python scalar would cost NumPy a second multiply."""
+    key = (type(value), value, dtype, array_type)
+    found = _constants.get(key)
+    if found is None:
+        found = make(backend.scalar(value, dtype, array_type))
+        signed_zero = isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
+        if value == value and not signed_zero and not isinstance(value, complex) and len(_constants) < _MAX_CONSTANTS:
+            _constants[key] = found
+    return found
+
+
+def operand(x: Any) -> bool:
+    """Whether an operator takes x; for others Python asks the other side."""
+    return isinstance(x, Binding.tensor | bool | int | float | complex | np.generic | np.ndarray) or (
+        type(x) in backend.array_types()
+    )
+
+
+def as_operand(row: Op, x: Any, like: type | None) -> Any:
+    """A Tensor of an array of the tensors' own kind; Python numbers stay as they are.
+
+    Errors: TypeError names what was found, and for an array of another library the way out.
+    """
+    if isinstance(x, Binding.tensor | bool | int | float | complex):
+        return x
+    if isinstance(x, np.generic):
+        return x.item() if like is None else make(backend.scalar(x, x.dtype, like))
+    if type(x) in backend.array_types() or isinstance(x, np.ndarray):
+        if like is not None and backend.is_cupy(x) != issubclass(like, backend.cupy_types()):
+            where = "a CUDA tensor" if isinstance(x, np.ndarray) else "a CPU tensor"
+            found = "a NumPy array" if isinstance(x, np.ndarray) else "a CuPy array"
+            raise TypeError(
+                f"{row.name}: found {found} beside {where}, expected all on one device; "
+                "move it with gradhook.as_tensor(array).to(tensor.device), or the tensor with .cpu()"
+            )
+        dtypes.of(x.dtype)
+        return make(np.asarray(x) if isinstance(x, np.ndarray) else x)
+    raise TypeError(
+        f"{row.name}(): argument must be Tensor or a number, not {type(x).__name__}; "
+        "make one with gradhook.tensor(...) or gradhook.as_tensor(...)"
+    )
+
+
+def operands(row: Op, *inputs: Any) -> tuple[Any, ...]:
+    """Every input as a Tensor, promoted as the op asks. An absent optional input stays None.
+
+    Errors: TypeError for what is no tensor; RuntimeError where dtypes must agree.
+    """
+    tensor = Binding.tensor
+    like = next((type(x._a) for x in inputs if isinstance(x, tensor)), None)
+    found = [x if x is None and row.optional else as_operand(row, x, like) for x in inputs]
+    tensors = [x for x in found if isinstance(x, tensor)]
+    like = like or next((type(t._a) for t in tensors), np.ndarray)
+    if row.promote in ("arith", "float"):
+        dims = [t._a.dtype for t in tensors if t._a.ndim]
+        zeros = [t._a.dtype for t in tensors if not t._a.ndim]
+        target = dtypes.result_type(dims, zeros, [x for x in found if isinstance(x, Number)])
+        if row.promote == "float" and target.kind not in "fc":
+            target = dtypes.get_default_dtype().np
+        return tuple([x if x is None else _promoted(x, target, like) for x in found])
+    if row.promote == "same" and len({t._a.dtype for t in tensors}) > 1:
+        kinds = " != ".join(dtypes.of(t._a.dtype).name for t in tensors)
+        raise RuntimeError(f"{row.name}: expected all inputs to have the same dtype, but got: {kinds}; cast with .to()")
+    return tuple([constant(x, dtypes.of_scalar(x), like) if isinstance(x, Number) else x for x in found])
+
+
+def _promoted(x: Any, target: np.dtype[Any], like: type) -> Any:
+    if isinstance(x, Number):
+        return constant(x, target, like)
+    if x._a.dtype == target:
+        return x if x._a.dtype is target else retyped(x, x._a.view(target))
+    return retyped(x, x._a.astype(target))
+
+
+def retyped(x: Any, array: Any) -> Any:
+    """The same place in the graph with its array in another dtype; `conform` casts the gradient back."""
+    return make_at(array, x._node, x._nr)
+
+
+def array_of(row: Op, name: str, x: Any) -> Any:
+    """The array of an optional input."""
+    if not isinstance(x, Binding.tensor):
+        raise TypeError(f"{row.name}(): argument {name!r} must be Tensor or None, not {type(x).__name__}")
+    return x._a
+
+
+def as_array(like: Any, value: Any) -> Any:
+    """NumPy's 0-d arithmetic returns scalars, CuPy's returns arrays: here both become arrays."""
+    if isinstance(value, type(like)):
+        return value
+    if isinstance(like, np.ndarray):
+        return np.asarray(value)
+    return value if type(value) in backend.array_types() else backend.array_module(like).asarray(value)
+
+
+def recover(row: Op, recorder: Any, error: Exception, inputs: Any, attributes: dict[str, Any]) -> Any:
+    """A forward raised: mend a 0-d CPU tensor beside CUDA tensors, else say in words what did not fit."""
+    tensors = [x for x in inputs if isinstance(x, Binding.tensor)]
+    kinds = {type(t._a) for t in tensors}
+    if len(kinds) > 1:
+        zero = [t for t in tensors if isinstance(t._a, np.ndarray) and t._a.ndim == 0 and t._node is None]
+        like = next(k for k in kinds if k is not np.ndarray)
+        if zero and all(t in zero or not isinstance(t._a, np.ndarray) for t in tensors):
+            moved = [make(backend.scalar(t._a[()], t._a.dtype, like)) if t in zero else t for t in inputs]
+            return recorder(*moved, **attributes)
+        places = ", ".join(str(t.device) for t in tensors)
+        raise RuntimeError(
+            f"{row.name}: Expected all tensors to be on the same device, but found at least two devices: {places}; "
+            "move them together with .to(device)"
+        ) from error
+    shapes = [tuple(t._a.shape) for t in tensors]
+    described = ", ".join(f"{tuple(t._a.shape)} {dtypes.of(t._a.dtype).name}" for t in tensors)
+    if isinstance(error, ValueError | IndexError | TypeError) and not isinstance(error, np.exceptions.AxisError):
+        text = _size_mismatch(shapes) if "broadcast" in str(error) else None
+        kind = RuntimeError if isinstance(error, ValueError) else type(error)
+        raise kind(f"{row.name}: {text or error} (inputs: {described})") from error
+    if isinstance(error, np.exceptions.AxisError):
+        n = error.ndim or 0
+        low, high = (-n, n - 1) if n else (-1, 0)
+        raise IndexError(
+            f"{row.name}: Dimension out of range (expected to be in range of [{low}, {high}], but got {error.axis})"
+        ) from error
+    raise error
+
+
+def _size_mismatch(shapes: list[tuple[int, ...]]) -> str | None:
+    for a, b in zip(shapes, shapes[1:], strict=False):
+        for k in range(1, min(len(a), len(b)) + 1):
+            if a[-k] != b[-k] and 1 not in (a[-k], b[-k]):
+                return (
+                    f"The size of tensor a ({a[-k]}) must match the size of tensor b ({b[-k]}) at non-singleton "
+                    f"dimension {max(len(a), len(b)) - k}; reshape or expand one of them"
+                )
+    return None

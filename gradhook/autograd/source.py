@@ -1,0 +1,114 @@
+"""Formulas and forwards as expressions: what generated text inlines, and which gradients are FRESH.
+
+A gradient is fresh when its formula statically allocates it, so that the engine may adopt the buffer. Where the source
+cannot be read (a frozen program) nothing is inlined and nothing is fresh: slower, never wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import textwrap
+from typing import Any
+
+from gradhook.ops.table import TABLE, Op
+
+
+@functools.cache
+def formula_nodes(row_name: str) -> dict[str, ast.expr]:
+    """The expression of each formula of an op: input name (or "a,b" of a joint one) -> AST; {} without the source.
+
+    A formula given as a `def` counts when its body is a docstring and one return.
+    """
+    forward = TABLE[row_name].forward
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(forward)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    found: dict[str, ast.expr] = {}
+    definition = tree.body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        return {}
+    for decorator in definition.decorator_list:
+        for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():
+            value = keyword.value
+            if keyword.arg and isinstance(value, ast.Lambda):
+                found[keyword.arg] = value.body
+            elif keyword.arg in TABLE[row_name].inputs and isinstance(value, ast.Name):
+                expression = _returned(getattr(inspect.getmodule(forward), value.id, None))
+                if expression is not None:
+                    found[keyword.arg] = expression
+    return found
+
+
+def _returned(function: Any, only: bool = False) -> ast.expr | None:
+    """What a function returns; `only`: None unless that is all it does, but for a docstring."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return None
+    if only and isinstance(body, ast.FunctionDef) and len(body.body) != 1 + (ast.get_docstring(body) is not None):
+        return None
+    if isinstance(body, ast.FunctionDef) and isinstance(body.body[-1], ast.Return):
+        return body.body[-1].value
+    return None
+
+
+@functools.cache
+def _is_fresh(row_name: str, name: str) -> bool:
+    expression = formula_nodes(row_name).get(name)
+    return expression is not None and _allocates(expression)
+
+
+def is_fresh(row: Op, name: str) -> bool:
+    """Whether the formula of this input always allocates: arithmetic, or a table op that is no view."""
+    return _is_fresh(row.name, name)
+
+
+def _allocates(e: ast.expr) -> bool:
+    if isinstance(e, ast.BinOp | ast.Compare):
+        return True
+    if isinstance(e, ast.UnaryOp):
+        return isinstance(e.op, ast.USub)
+    if isinstance(e, ast.IfExp):
+        return _allocates(e.body) and _allocates(e.orelse)
+    if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and isinstance(e.func.value, ast.Name):
+        called = TABLE.get(e.func.attr) if e.func.value.id == "xp" else None
+        return called is not None and not called.view and not called.composite and called.name not in MAY_ALIAS
+    return False
+
+
+MAY_ALIAS = frozenset({"cast", "conj", "real", "imag"})
+
+
+@functools.cache
+def _forward_node(row_name: str) -> ast.expr | None:
+    return _returned(TABLE[row_name].forward, only=True)
+
+
+def _inlined(expression: ast.expr | None, names: dict[str, str]) -> str | None:
+    """The expression's text with its parameters renamed; None when it names anything else or binds names."""
+    if expression is None:
+        return None
+    expression = ast.parse(ast.unparse(expression), mode="eval").body
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Lambda | ast.comprehension | ast.NamedExpr | ast.Await | ast.Yield):
+            return None
+        if isinstance(node, ast.Name):
+            if node.id in names:
+                node.id = names[node.id]
+            elif not hasattr(builtins, node.id):
+                return None
+    return ast.unparse(expression)
+
+
+def formula_text(row: Op, name: str, names: dict[str, str]) -> str | None:
+    """The formula of one input as text over `names`, None when it must be called."""
+    return _inlined(formula_nodes(row.name).get(name), names)
+
+
+def forward_text(row: Op, names: dict[str, str]) -> str | None:
+    """The forward as text over `names`, None when it is more than one expression."""
+    return None if row.variadic else _inlined(_forward_node(row.name), names)

@@ -1,0 +1,186 @@
+"""Views: how a tensor is derived from its base, refreshed after the base was written, and written through.
+
+A view shares its base's memory and version cell. It remembers the base, the view ops that led to it and the base's
+node at that time; when the base has another node since, `refresh` replays the ops on the base.
+An in-place op on a view makes the base's history a `CopySlices`: the op on the slice, everything else unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradhook import backend
+from gradhook.autograd import record
+from gradhook.autograd.binding import cell_of, make, make_at
+from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS
+from gradhook.autograd.graph import Node, next_sequence_nr
+from gradhook.modes import Modes, get_modes, set_modes, with_grad
+from gradhook.ops.table import TABLE, Op
+
+Step = tuple[Op, dict[str, Any], int | None]
+
+DEFAULT, UNRECORDED, MULTI_OUTPUT, CUSTOM = "default", "no_grad", "multi_output", "custom"
+
+
+class View:
+    """base: the tensor that is no view itself; steps: (op, attributes, output index) from it, none for an alias that
+    stands for the base at a barrier; base_node: the base's node this view's edge was made from; creation: DEFAULT, or
+    why it must not be written while recording."""
+
+    __slots__ = ("base", "base_node", "creation", "steps")
+
+    def __init__(self, base: Any, steps: tuple[Step, ...], creation: str) -> None:
+        self.base = base
+        self.base_node = base._node
+        self.steps = steps
+        self.creation = creation
+
+
+def derive(t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, index: int | None = None) -> None:
+    """t was made from x by a view op: where they share memory, t becomes a view of x's base."""
+    if not backend.shares_memory(t._a, x._a):
+        return
+    t._v = cell_of(x)
+    parent: View | None = x._view
+    creation = DEFAULT if modes.grad else UNRECORDED
+    if index is not None and modes.grad:
+        creation = MULTI_OUTPUT
+    if parent is None or not parent.steps:
+        t._view = View(x, ((row, attributes, index),), creation)
+    else:
+        inherited = parent.creation if creation == DEFAULT else creation
+        t._view = View(parent.base, (*parent.steps, (row, attributes, index)), inherited)
+
+
+def derive_all(ts: tuple[Any, ...], x: Any, row: Op, attributes: dict[str, Any], modes: Modes) -> None:
+    for k, t in enumerate(ts):
+        derive(t, x, row, attributes, modes, k)
+
+
+def refresh(x: Any) -> None:
+    """Bring a view's edge up to date with its base."""
+    view: View = x._view
+    base = view.base
+    if edge_of(base) is view.base_node or view.creation == UNRECORDED:
+        return
+    view.base_node = base._node
+    if base._node is None:
+        x._node, x._nr = None, 0
+        return
+    outer = get_modes()
+    set_modes(with_grad(outer, True))
+    try:
+        t = replay(base, view.steps)
+    finally:
+        set_modes(outer)
+    x._node, x._nr = t._node, t._nr
+
+
+def edge_of(x: Any) -> Node | None:
+    """The node a tensor's gradient goes to, refreshed when it is a stale view."""
+    if x._view is not None:
+        refresh(x)
+    return x._node  # type: ignore[no-any-return]
+
+
+def replay(base: Any, steps: tuple[Step, ...]) -> Any:
+    """The view ops again, on a Tensor."""
+    t = base
+    for row, attributes, index in steps:
+        made = getattr(record.ops, row.name)(t, **attributes)
+        t = made if index is None else made[index]
+    return t
+
+
+def replay_array(array: Any, steps: tuple[Step, ...]) -> Any:
+    """The view ops on a bare array of the base's layout: a view of it."""
+    xp = ARRAY_MODULES[type(array)]
+    for row, attributes, index in steps:
+        made = row.forward(xp, array, **attributes)
+        array = made if index is None else made[index]
+    return array
+
+
+class CopySlices(Node):
+    """History of a base after an in-place op on one of its views (PyTorch: `CopySlices`).
+
+    fn: the op's node over the slice, None when the slice's gradient goes on as it is (to `onward`); has_base: the base
+    itself had a history (the first edge); slice_edge: fn's first edge is the old slice, which is part of the base;
+    order: the base's axes by falling stride, so that views of the gradient's copy are views as they were on the base.
+    """
+
+    __slots__ = ("fn", "has_base", "order", "slice_edge", "steps")
+    saves = True
+
+    def __init__(self, base: Any, steps: tuple[Step, ...], fn: Any, onward: tuple[Any, ...] = ()) -> None:
+        node = edge_of(base)
+        self.seq = next_sequence_nr()
+        self.hooks = None
+        self.saved = ()
+        self.shape = base._a.shape
+        self.dtype = base._a.dtype
+        self.fn = fn
+        self.steps = steps
+        self.has_base = node is not None
+        first = fn is not None and bool(fn.edge_positions) and fn.edge_positions[0] == 0
+        self.slice_edge = first and self.has_base
+        strides = base._a.strides
+        self.order = tuple(sorted(range(len(strides)), key=lambda k: -strides[k]))
+        rest = onward if fn is None else fn.edges[2 if self.slice_edge else 0 :]
+        self.edges = ((node, base._nr) if self.has_base else ()) + rest
+
+    def backward(self, g: Any) -> tuple[Any, ...]:
+        whole = g.transpose(self.order).copy() if g.ndim > 1 else g.copy()
+        if g.ndim > 1:
+            whole = whole.transpose(tuple(sorted(range(g.ndim), key=self.order.__getitem__)))
+        part = replay_array(whole, self.steps)
+        grads = (part.copy(),) if self.fn is None else self.fn.backward(part.copy())
+        if not self.has_base:
+            return grads
+        part[...] = ARRAYS.conform(grads[0], part.shape, part.dtype) if self.slice_edge else 0
+        return (whole, *grads[1 if self.slice_edge else 0 :])
+
+    def backward_recorded(self, g: Any) -> tuple[Any, ...]:
+        from gradhook.autograd.inplace import inplace
+
+        whole = record.ops.clone(g)
+        part = record.ops.clone(replay(whole, self.steps))
+        grads = (part,) if self.fn is None else self.fn.backward_recorded(part)
+        if not self.has_base:
+            return grads
+        inplace(TABLE["copy"], replay(whole, self.steps), grads[0] if self.slice_edge else 0.0)
+        return (whole, *grads[1 if self.slice_edge else 0 :])
+
+    def release(self) -> None:
+        if self.fn is not None:
+            self.fn.release()
+
+
+def alias_at(t: Any, node: Node, nr: int) -> Any:
+    """A new object that stands for t with its gradient going to (node, nr): the barriers' alias."""
+    made = make_at(t._a, node, nr)
+    made._v = cell_of(t)
+    made._view = View(t, (), DEFAULT)
+    return made
+
+
+def stand_in(t: Any) -> None:
+    """Make t, a view that a module returns, an alias of a hidden copy of itself: its writes pass the output barrier."""
+    hidden = make_at(t._a, t._node, t._nr)
+    hidden._v, hidden._view = cell_of(t), t._view
+    t._view = View(hidden, (), DEFAULT)
+
+
+def attach(ts: tuple[Any, ...], node: Node, outputs: tuple[int, ...] | None) -> None:
+    """The outputs that have a gradient get their edge to the node."""
+    for k, t in enumerate(ts):
+        if (outputs is None or k in outputs) and t._a.dtype.kind in "fc":
+            t._node, t._nr = node, k
+
+
+def alias(t: Any) -> Any:
+    """The same memory and version without history (PyTorch: `detach`)."""
+    made = make(t._a)
+    made._v = cell_of(t)
+    return made
+

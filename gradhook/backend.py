@@ -1,0 +1,320 @@
+"""Array modules and devices: the only file that imports CuPy, and only when CUDA is asked for.
+
+gradhook imports and works without CuPy. Arrays are recognised by their class, so that a program
+which uses NumPy only never pays for importing CuPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import warnings
+from typing import Any, NamedTuple, SupportsInt
+
+import numpy as np
+
+_WAY_OUT = (
+    "install CuPy (pip install 'gradhook[cuda12]' or 'gradhook[cuda13]') on a machine with an "
+    "NVIDIA driver, or use device='cpu'; python -m gradhook info shows what was found"
+)
+
+
+class DeviceError(RuntimeError):
+    """CUDA was asked for where there is none, or arrays of two devices were mixed."""
+
+
+class device:
+    """Where an array lives: device("cpu"), device("cuda"), device("cuda:0"), device("cuda", 0).
+
+    type: "cpu" or "cuda". index: int, or None when not given. Immutable; compares and hashes by
+    both, so "cuda" and "cuda:0" differ. RuntimeError for an unknown device string.
+    Source: torch.device.
+    """
+
+    __slots__ = ("index", "type")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: str | int | device, index: SupportsInt | None = None) -> None:
+        kind, number = _parse_device(type)
+        if index is not None:
+            if number is not None:
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: "
+                    f"{type}"
+                )
+            number = int(index)
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", number)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"device is immutable; make a new one instead of setting {name}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, device):
+            return NotImplemented
+        return self.type == other.type and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{index})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, (self.type, self.index)
+
+
+def _parse_device(text: str | int | device) -> tuple[str, int | None]:
+    if isinstance(text, device):
+        return text.type, text.index
+    if isinstance(text, int) and not isinstance(text, bool):
+        return "cuda", text
+    if not isinstance(text, str):
+        raise TypeError(f"device: found {text!r}, expected 'cpu', 'cuda' or 'cuda:<index>'")
+    kind, colon, number = text.partition(":")
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(
+            f"Expected one of cpu, cuda device type at start of device string: {text}"
+        )
+    if colon and not (number.isdecimal() and number.isascii()):
+        raise RuntimeError(f"Invalid device string: '{text}'; expected 'cpu', 'cuda' or 'cuda:0'")
+    return kind, int(number) if colon else None
+
+
+CPU = device("cpu")
+NUMPY_TYPES = (np.ndarray, np.generic)
+
+
+# ---- CuPy, found on demand
+
+
+class _Cupy(NamedTuple):
+    module: Any  # the cupy module, None when it cannot be imported
+    devices: int
+    problem: str | None
+
+
+@functools.cache
+def _find_cupy() -> _Cupy:
+    """Import CuPy and count its devices, once. CuPy's own warnings become the stated problem."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module: Any = importlib.import_module("cupy")
+            importlib.import_module("cupyx")
+    except ModuleNotFoundError as error:
+        if error.name in ("cupy", "cupyx"):
+            return _Cupy(None, 0, "CuPy is not installed")
+        return _Cupy(None, 0, f"CuPy cannot be imported: {error}")
+    except Exception as error:  # a broken CUDA library raises anything from ImportError to OSError
+        return _Cupy(None, 0, f"CuPy cannot be imported: {type(error).__name__}: {error}")
+    try:
+        count = int(module.cuda.runtime.getDeviceCount())
+    except Exception as error:
+        problem = f"CuPy {module.__version__} sees no CUDA device: {error}"
+        return _Cupy(module, 0, problem)
+    return _Cupy(module, count, None if count else f"CuPy {module.__version__} sees no CUDA device")
+
+
+def is_available() -> bool:
+    """Whether CuPy can be imported and sees a CUDA device."""
+    return _find_cupy().devices > 0
+
+
+def device_count() -> int:
+    """The number of CUDA devices; 0 without CuPy or without a driver."""
+    return _find_cupy().devices
+
+
+def why_not() -> str | None:
+    """Why CUDA is not available, in words; None when it is."""
+    return _find_cupy().problem
+
+
+def cupy_version() -> str | None:
+    """CuPy's version, also where it sees no device; None when it cannot be imported."""
+    module = _find_cupy().module
+    return None if module is None else str(module.__version__)
+
+
+def device_name(index: int) -> str:
+    """The name of a CUDA device, such as "NVIDIA H100". DeviceError when there is none."""
+    name = cupy().cuda.runtime.getDeviceProperties(index)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def cupy() -> Any:
+    """The cupy module. DeviceError, with the reason and the way out, where CUDA is missing."""
+    found = _find_cupy()
+    if not found.devices:
+        raise DeviceError(f"CUDA was asked for, but {found.problem}; {_WAY_OUT}")
+    return found.module
+
+
+def default_device() -> device:
+    """The device that the environment variable GRADHOOK_DEVICE asks for: cpu, cuda or auto.
+
+    Unset or auto: the first CUDA device when there is one, else the CPU. DeviceError for cuda where
+    there is none; ValueError for any other word.
+    """
+    wish = os.environ.get("GRADHOOK_DEVICE", "auto").strip().lower() or "auto"
+    if wish not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"GRADHOOK_DEVICE: found {wish!r}, expected 'cpu', 'cuda' or 'auto'")
+    if wish == "cpu" or (wish == "auto" and not is_available()):
+        return CPU
+    cupy()
+    return device("cuda", 0)
+
+
+# ---- arrays
+
+
+def array_types() -> tuple[type, ...]:
+    """The array classes known now: numpy.ndarray, and cupy.ndarray once CuPy is imported."""
+    return (np.ndarray, *cupy_types())
+
+
+def is_cupy(array: object) -> bool:
+    """Whether this is a CuPy array. Never imports CuPy."""
+    return isinstance(array, cupy_types())
+
+
+def cupy_types() -> tuple[type, ...]:
+    """cupy.ndarray once CuPy is imported, else nothing: what issubclass and isinstance take."""
+    # Without an imported CuPy there is no CuPy array; while it is being imported it has no ndarray.
+    cupy_array = getattr(sys.modules.get("cupy"), "ndarray", None)
+    return () if cupy_array is None else (cupy_array,)
+
+
+def array_module(array: object) -> Any:
+    """numpy for a NumPy array or scalar, cupy for a CuPy array; TypeError for anything else."""
+    if isinstance(array, NUMPY_TYPES):
+        return np
+    if is_cupy(array):
+        return sys.modules["cupy"]
+    raise TypeError(
+        f"found {type(array).__module__}.{type(array).__qualname__}, expected a numpy.ndarray or a "
+        "cupy.ndarray; gradhook.tensor(...) makes a Tensor of it"
+    )
+
+
+def module_of_type(kind: type) -> Any:
+    """array_module for an array class: numpy for numpy.ndarray, cupy for cupy.ndarray."""
+    if issubclass(kind, NUMPY_TYPES):
+        return np
+    if issubclass(kind, cupy_types()):
+        return sys.modules["cupy"]
+    raise TypeError(
+        f"found the class {kind.__module__}.{kind.__qualname__}, expected numpy.ndarray or "
+        "cupy.ndarray; convert the array first"
+    )
+
+
+def scalar(value: Any, dtype: Any, kind: type) -> Any:
+    """A number as a 0-d array of a class, made without a host transfer."""
+    return module_of_type(kind).full((), value, dtype)
+
+
+def device_of(array: Any) -> device:
+    """The device that holds an array: cpu, or cuda with its index."""
+    return CPU if array_module(array) is np else device("cuda", array.device.id)
+
+
+def to_host(array: Any) -> np.ndarray[Any, Any]:
+    """The array in host memory: a NumPy array as it is, a CuPy array by a copy that waits."""
+    result: np.ndarray[Any, Any]
+    result = np.asarray(array) if array_module(array) is np else array.get()
+    return result
+
+
+def to_device(array: Any, device: device | str) -> Any:
+    """The array on a device, the same object when it is there. DeviceError when there is none."""
+    target = _device_class(device)
+    if target.type == "cpu":
+        return to_host(array)
+    module = cupy()
+    index = module.cuda.runtime.getDevice() if target.index is None else target.index
+    if not 0 <= index < device_count():
+        raise DeviceError(
+            f"found {target}, but there are {device_count()} CUDA devices, numbered from 0; "
+            "choose one of them"
+        )
+    if is_cupy(array) and array.device.id == index:
+        return array
+    with module.cuda.Device(index):
+        return module.asarray(array)
+
+
+_device_class = device  # `device` is also the parameter's name, as in PyTorch
+
+
+def expect_device(array: Any, expected: device, name: str) -> None:
+    """Raise DeviceError unless the array is on the expected device. name: what it is, in words."""
+    found = device_of(array)
+    if found != expected:
+        kind = "NumPy" if found.type == "cpu" else "CuPy"
+        raise DeviceError(
+            f"Expected all tensors to be on the same device, but found at least two devices, "
+            f"{expected} and {found}! {name}: found a {kind} array of shape {tuple(array.shape)} "
+            f"on {found}, expected one on {expected}; move it with .to('{expected}')"
+        )
+
+
+# ---- memory
+
+
+def _byte_bounds(array: Any) -> tuple[int, int]:
+    """The addresses of a CuPy array's first byte and of the one after its last; equal if empty."""
+    low = high = int(array.data.ptr)
+    if array.size == 0:
+        return low, low
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        extent = (length - 1) * stride
+        low, high = (low + extent, high) if extent < 0 else (low, high + extent)
+    return low, high + array.itemsize
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays can share memory: their byte ranges meet. Cheap, moves no data.
+
+    False is certain. Two interleaved views of one array (x[::2], x[1::2]) count as sharing.
+    """
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return isinstance(a, type(b)) and np.may_share_memory(a, b)
+    a_low, a_high = _byte_bounds(a)
+    b_low, b_high = _byte_bounds(b)
+    return a_low < b_high and b_low < a_high and a_low != a_high and b_low != b_high
+
+
+def has_internal_overlap(array: Any) -> bool:
+    """Whether two elements of an array share memory, so that a write in place is ill-defined.
+
+    Exact. True for what expand and sliding windows make, False for slices and transposes.
+    """
+    if array.flags.c_contiguous or array.size < 2:
+        return False
+    axes = sorted((abs(s), n) for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
+    if axes[0][0] == 0:
+        return True
+    span = array.itemsize
+    nested = True
+    for stride, length in axes:
+        nested = nested and stride >= span
+        span += (length - 1) * stride
+    if nested:
+        return False
+    if array.size * array.itemsize > span:
+        return True
+    # Odd strides (as_strided only): all byte offsets, the smallest gap between two decides.
+    offsets = np.zeros(1, np.int64)
+    for stride, length in axes:
+        offsets = np.add.outer(offsets, np.arange(length) * stride).reshape(-1)
+    return bool(np.diff(np.sort(offsets)).min() < array.itemsize)

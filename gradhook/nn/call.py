@@ -1,0 +1,120 @@
+"""The one call path of modules: forward-pre hooks, input barrier, forward, output barrier, forward hooks.
+
+A module without hooks pays two attribute tests. Source of the order and of the return rules: torch.nn.Module;
+where it differs (barriers are nodes, containers and kwargs are seen): HOOKS.md A2 B1-B3, B7, B9, B10.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradhook.hooks.everywhere import everywhere
+from gradhook.hooks.registry import Entry, HookTable
+from gradhook.nn import legacy_hook
+from gradhook.nn.barriers import Barriers
+from gradhook.nn.runners import FullRunner, PreRunner, noted
+
+_NONE: tuple[Any, ...] = ()
+
+
+def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Module.__call__: forward with the hooks of everywhere and of this module."""
+    if not self._has_hooks and not everywhere.any:
+        return self.forward(*args, **kwargs)
+    return _call_with_hooks(self, args, kwargs)
+
+
+def _entries(shared: HookTable, module: Any, name: str) -> tuple[Entry, ...]:
+    own = module.__dict__.get(name)
+    if not own:
+        return shared.items_snapshot() if shared else _NONE
+    return (*shared.items_snapshot(), *own.items_snapshot()) if shared else own.items_snapshot()  # type: ignore[no-any-return]
+
+
+def _hooks(shared: HookTable, module: Any, name: str) -> tuple[Any, ...]:
+    own = module.__dict__.get(name)
+    if not own:
+        return shared.snapshot() if shared else _NONE
+    return (*shared.snapshot(), *own.snapshot()) if shared else own.snapshot()  # type: ignore[no-any-return]
+
+
+def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    forward_hooks = _entries(everywhere.forward, module, "_forward_hooks")
+    if not any("always_call" in flags for _, _, flags in forward_hooks):
+        return _call(module, args, kwargs, forward_hooks, set())
+    ran: set[int] = set()
+    try:
+        return _call(module, args, kwargs, forward_hooks, ran)
+    except BaseException:
+        for key, hook, flags in forward_hooks:
+            if "always_call" in flags and key not in ran:
+                _call_always(module, args, kwargs, hook, flags)
+        raise
+
+
+def _call_always(module: Any, args: Any, kwargs: Any, hook: Any, flags: frozenset[str]) -> None:
+    """An always_call hook after a failure: it never hides the first error."""
+    try:
+        hook(module, args, kwargs, None) if "with_kwargs" in flags else hook(module, args, None)
+    except Exception as error:
+        warnings.warn(
+            "module forward hook with ``always_call=True`` raised an exception that was silenced as another error was "
+            f"raised in forward: {error!r}",
+            stacklevel=2,
+        )
+
+
+def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: set[int]) -> Any:
+    for _, hook, flags in _entries(everywhere.forward_pre, module, "_forward_pre_hooks"):
+        args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)
+    pre_hooks = _hooks(everywhere.full_backward_pre, module, "_backward_pre_hooks")
+    is_full = module.__dict__.get("_full_backward", True)
+    full_hooks = _hooks(everywhere.full_backward, module, "_backward_hooks" if is_full else "")
+    legacy_hooks = _hooks(everywhere.legacy_backward, module, "" if is_full else "_backward_hooks")
+    barriers = None
+    if pre_hooks or full_hooks:
+        pre_runner = PreRunner(module, pre_hooks) if pre_hooks else None
+        full_runner = FullRunner(module, full_hooks) if full_hooks else None
+        barriers = Barriers(module, pre_runner, full_runner)
+        args, kwargs = barriers.enter(args, kwargs)
+    output = module.forward(*args, **kwargs)
+    if barriers is not None:
+        output = barriers.leave(output)
+    replaced = False
+    for key, hook, flags in forward_hooks:
+        ran.add(key)
+        try:
+            result = hook(module, args, kwargs, output) if "with_kwargs" in flags else hook(module, args, output)
+        except BaseException as error:
+            raise noted(error, "forward hook", hook, module) from error.__cause__
+        if result is not None:
+            output, replaced = result, True
+    if barriers is not None and replaced:
+        output = barriers.leave_again(output)
+    if legacy_hooks:
+        legacy_hook.attach(module, legacy_hooks, output)
+    return output
+
+
+def _run_forward_pre(module: Any, hook: Any, flags: frozenset[str], args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """One forward-pre hook; the new args and kwargs. Errors: RuntimeError for a malformed pair."""
+    try:
+        result = hook(module, args, kwargs) if "with_kwargs" in flags else hook(module, args)
+    except BaseException as error:
+        raise noted(error, "forward-pre hook", hook, module) from error.__cause__
+    if result is None:
+        return args, kwargs
+    if "with_kwargs" not in flags:
+        return (result if isinstance(result, tuple) else (result,)), kwargs
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise RuntimeError(
+            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}."
+        )
+    new_args, new_kwargs = result
+    if not isinstance(new_args, tuple | list) or not isinstance(new_kwargs, dict):
+        raise RuntimeError(
+            "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got a "
+            f"{type(new_args).__name__} and a {type(new_kwargs).__name__}; expected a tuple and a dict"
+        )
+    return tuple(new_args), new_kwargs

@@ -1,0 +1,101 @@
+"""Interpolation of the spatial axes, one axis after the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradhook.autograd.binding import make
+from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.autograd.record import ops as xp
+from gradhook.tensor import Tensor
+
+MODES = {"nearest": None, "nearest-exact": None, "linear": 1, "bilinear": 2, "trilinear": 3}
+
+
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """input, (batch, channels, *spatial), resampled to `size` or by scale_factor.
+
+    mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear" for 1, 2, 3 spatial axes. align_corners:
+    corner pixels keep their place. Errors: ValueError for wrong arguments, NotImplementedError for another mode.
+    """
+    n = input._a.ndim - 2
+    if mode not in MODES or antialias:
+        raise NotImplementedError(f"interpolate: found mode={mode!r}, antialias={antialias}, expected {list(MODES)}")
+    if MODES[mode] not in (None, n):
+        raise NotImplementedError(
+            f"Got {input._a.ndim}D input, but {mode} mode needs {(MODES[mode] or 0) + 2}D input"
+        )
+    if MODES[mode] is None and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "either size or scale_factor should be defined"
+            if size is None
+            else "only one of size or scale_factor should be defined"
+        )
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    spatial = [int(s) for s in input._a.shape[2:]]
+    factors: list[float | None] = [None] * n
+    if size is not None:
+        sizes = [int(s) for s in size] if isinstance(size, (tuple, list)) else [int(size)] * n
+        if len(sizes) != n:
+            raise ValueError(
+                "Input and output must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {spatial} and output size of {size}."
+            )
+    else:
+        given = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * n
+        sizes = [math.floor(s * f) for s, f in zip(spatial, given, strict=True)]
+        if not recompute_scale_factor:
+            factors = given
+    result = input
+    for axis in range(n):
+        if MODES[mode] is None:
+            result = _nearest(result, axis + 2, sizes[axis], factors[axis], mode)
+        else:
+            result = _linear(result, axis + 2, sizes[axis], factors[axis], bool(align_corners))
+    return result
+
+
+def _nearest(x: Tensor, axis: int, size: int, factor: float | None, mode: str) -> Tensor:
+    old = int(x._a.shape[axis])
+    step = 1 / factor if factor else old / size
+    places = np.arange(size, dtype=np.float32 if x._a.dtype.itemsize <= 4 else np.float64)
+    chosen = np.floor((places + 0.5) * step) if mode == "nearest-exact" else np.floor(places * places.dtype.type(step))
+    return _select(x, chosen.astype(np.int64).clip(0, old - 1), axis)
+
+
+def _select(x: Tensor, index: Any, axis: int) -> Tensor:
+    if index.shape == (x._a.shape[axis],) and (index == np.arange(len(index))).all():
+        return x
+    where = make(ARRAY_MODULES[type(x._a)].asarray(index))
+    return xp.index_select(x, where, axis=axis)  # type: ignore[no-any-return]
+
+
+def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners: bool) -> Tensor:
+    old = int(x._a.shape[axis])
+    places = np.arange(size, dtype=np.float64)
+    if align_corners:
+        at = places * ((old - 1) / (size - 1) if size > 1 else 0.0)
+    else:
+        at = np.maximum((places + 0.5) * (1 / factor if factor else old / size) - 0.5, 0.0)
+    low = np.minimum(at.astype(np.int64), old - 1)
+    high = np.minimum(low + 1, old - 1)
+    share = (at - low).astype(x._a.dtype).reshape(-1, *(1,) * (x._a.ndim - 1 - axis))
+    weight = make(ARRAY_MODULES[type(x._a)].asarray(share))
+    below, above = _select(x, low, axis), _select(x, high, axis)
+    return below + (above - below) * weight  # type: ignore[no-any-return]

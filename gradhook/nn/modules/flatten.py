@@ -1,0 +1,5 @@
+"""PyTorch's import path of gradhook.nn.flatten."""
+
+from gradhook.nn.flatten import Flatten, Unflatten
+
+__all__ = ['Flatten', 'Unflatten']

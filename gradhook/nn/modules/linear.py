@@ -1,0 +1,5 @@
+"""PyTorch's import path of gradhook.nn.linear."""
+
+from gradhook.nn.linear import Identity, Linear
+
+__all__ = ['Identity', 'Linear']

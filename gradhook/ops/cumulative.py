@@ -1,0 +1,135 @@
+"""Running sums and products along one dimension, and the scans their gradients are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradhook.dtypes import raw
+from gradhook.ops.axes import wrap
+from gradhook.ops.table import composite, op
+
+
+def _wide(x: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        return x.astype(raw(dtype))
+    return x.astype("i8") if x.dtype.kind in "biu" else x
+
+
+@op(
+    torch="cumsum(input, dim, *, dtype=None)",
+    inplace=True,
+    linear=True,
+    x=lambda xp, g, axis: xp.reverse_cumsum(g, axis=axis),
+)
+def cumsum(xp: Any, x: Any, *, axis: int, dtype: Any = None) -> Any:
+    """Running sum along `axis`. x: any shape. Result: shape of x, int64 for integers and bool."""
+    x = _wide(x, dtype)
+    return xp.cumsum(x, axis=wrap(axis, x.ndim), dtype=x.dtype) if x.ndim else x.copy()
+
+
+@op(torch=None, linear=True, x=lambda xp, g, axis: xp.cumsum(g, axis=axis))
+def reverse_cumsum(xp: Any, x: Any, *, axis: int) -> Any:
+    """Running sum along `axis` from the end. x: any shape. Result: shape and dtype of x."""
+    if x.ndim == 0:
+        return x.copy()
+    return xp.flip(xp.cumsum(xp.flip(x, axis), axis=axis, dtype=x.dtype), axis)
+
+
+@op(
+    torch="cumprod(input, dim, *, dtype=None)",
+    inplace=True,
+    x=lambda xp, g, x, axis: xp.cumprod_vjp(g, x, axis=axis),
+)
+def cumprod(xp: Any, x: Any, *, axis: int, dtype: Any = None) -> Any:
+    """Running product along `axis`.
+
+    x: any shape. Result: shape of x, int64 for integers and bool.
+    """
+    x = _wide(x, dtype)
+    return xp.cumprod(x, axis=wrap(axis, x.ndim), dtype=x.dtype) if x.ndim else x.copy()
+
+
+def along(
+    axis: int, start: int | None, stop: int | None, step: int | None = None
+) -> tuple[Any, ...]:
+    """The index that slices one dimension (counted from the front) and keeps the others."""
+    return (*(slice(None),) * axis, slice(start, stop, step))
+
+
+@composite()
+def cumprod_vjp(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
+    """Gradient of cumprod, right where elements are 0. g, x: one shape. Result: that shape.
+
+    With P the product before each element, it is P * S, where S = g + x' S' over the next element:
+    a linear recurrence, solved by doubling in log2(n) steps of table ops.
+    """
+    if x.ndim == 0:
+        return g
+    axis = axis % x.ndim
+    n = x.shape[axis]
+    if n == 0:
+        return g
+    first = xp.slice_view(x, index=along(axis, 0, 1))
+    ones, zeros = xp.ones_like(first), xp.zeros_like(first)
+    rest = xp.slice_view(x, index=along(axis, 1, None))
+    before = xp.cumprod(
+        xp.concat(ones, xp.slice_view(x, index=along(axis, 0, n - 1)), axis=axis), axis=axis
+    )
+    factor = xp.concat(rest, zeros, axis=axis)
+    total, step = g, 1
+    while step < n:
+        later = xp.slice_view(total, index=along(axis, step, None))
+        head = xp.slice_view(total, index=along(axis, 0, n - step))
+        near = xp.slice_view(factor, index=along(axis, 0, n - step))
+        far = xp.slice_view(factor, index=along(axis, step, None))
+        tail = xp.slice_view(total, index=along(axis, n - step, None))
+        total = xp.concat(head + near * later, tail, axis=axis)
+        factor = xp.concat(near * far, xp.zeros_like(tail), axis=axis)
+        step *= 2
+    return before * total
+
+
+@composite()
+def product_of_others(xp: Any, x: Any, *, axis: Any) -> Any:
+    """For each element the product of the others along `axis`, by halving: no division.
+
+    Result: shape of x.
+    """
+    if x.ndim == 0:
+        return xp.ones_like(x)
+    if isinstance(axis, tuple | list):
+        (axis,) = axis
+    axis = axis % x.ndim
+    n = x.shape[axis]
+    if n <= 1:
+        return xp.ones_like(x)
+    if n % 2:
+        last = xp.slice_view(x, index=along(axis, 0, 1))
+        even = xp.product_of_others(xp.concat(x, xp.ones_like(last), axis=axis), axis=axis)
+        return xp.slice_view(even, index=along(axis, 0, n))
+    left = xp.slice_view(x, index=along(axis, 0, None, 2))
+    right = xp.slice_view(x, index=along(axis, 1, None, 2))
+    others = xp.product_of_others(left * right, axis=axis)
+    pairs = xp.stack(others * right, others * left, axis=axis + 1)
+    return xp.reshape(pairs, shape=tuple(x.shape))
+
+
+@composite()
+def logcumsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: int) -> Any:
+    """Gradient of logcumsumexp: sum over later i of g_i exp(x - out_i). Result: shape of x."""
+    return xp.reverse_cumsum(g * xp.exp(-out), axis=axis) * xp.exp(x)
+
+
+@op(
+    torch="logcumsumexp(input, dim)",
+    promote="float",
+    x=lambda xp, g, x, out, axis: xp.logcumsumexp_vjp(g, x, out, axis=axis),
+)
+def logcumsumexp(xp: Any, x: Any, *, axis: int) -> Any:
+    """Logarithm of the running sum of exponentials along `axis`.
+
+    x: floating. Result: shape and dtype of x.
+    """
+    if x.ndim == 0:
+        return x.copy()
+    return xp.logaddexp.accumulate(x, axis=wrap(axis, x.ndim))

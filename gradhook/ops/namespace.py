@@ -1,0 +1,37 @@
+"""`xp` of formulas and composites on bare arrays: exactly the table's functions, bound to one array module."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from gradhook.ops.table import TABLE
+
+
+class TableNamespace:
+    """The table's functions over bare arrays of one module; `xp.exp(x)` is the table's `exp` on numpy or cupy.
+
+    Attributes are bound on first use. AttributeError names an op that the table lacks.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        row = TABLE.get(name)
+        if row is None:
+            raise AttributeError(f"the op table has no {name!r}; formulas and composites may only use table functions")
+        bound = partial(row.forward, self if row.composite else self._module)
+        setattr(self, name, bound)
+        return bound
+
+
+_NAMESPACES: dict[Any, TableNamespace] = {}
+
+
+def table_namespace(module: Any) -> TableNamespace:
+    """The one TableNamespace of an array module (numpy, cupy)."""
+    found = _NAMESPACES.get(module)
+    if found is None:
+        found = _NAMESPACES.setdefault(module, TableNamespace(module))
+    return found

@@ -1,0 +1,72 @@
+"""The affine map and its two transposes: three ops closed under differentiation."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from gradhook.ops.table import op
+
+Array = Any
+
+
+def _rows(x: Array) -> Array:
+    """x as a matrix: its last axis kept, the others in one."""
+    return x if x.ndim == 2 else x.reshape((prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _affine(xp: Any, x: Array, matrix: Array) -> Array:
+    """x @ matrix over the last axis of x, as one matrix product whatever the leading axes."""
+    if x.ndim == 2:
+        return xp.dot(x, matrix)
+    return xp.dot(_rows(x), matrix).reshape((*x.shape[:-1], matrix.shape[1]))
+
+
+@op(
+    torch="nn.functional.linear(input, weight, bias=None)",
+    method=False,
+    promote="same",
+    x=lambda xp, g, weight: xp.linear_input(g, weight),
+    weight=lambda xp, g, x: xp.linear_weight(g, x),
+    bias=lambda xp, g: g,
+)
+def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """x @ weight.T + bias.
+
+    x: (..., in), weight: (out, in), bias: (out,) or None; one floating or complex dtype. Result: (..., out).
+    Errors: RuntimeError names both shapes when the last axes differ.
+    """
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        rows = prod(x.shape[:-1])
+        found = f"{rows}x{x.shape[-1] if x.ndim else 1} and {'x'.join(map(str, weight.shape[::-1]))}"
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({found}): linear expects input (..., in_features) and "
+            f"weight (out_features, in_features), found {tuple(x.shape)} and {tuple(weight.shape)}"
+        )
+    out = _affine(xp, x, weight.T)
+    if bias is not None:
+        out += bias
+    return out
+
+
+@op(
+    method=False,
+    grad=lambda xp, g, weight: xp.linear(g, weight),
+    weight=lambda xp, g, grad: xp.linear_weight(grad, g),
+)
+def linear_input(xp: Any, grad: Array, weight: Array) -> Array:
+    """grad @ weight, the gradient of `linear` for its input. grad: (..., out), weight: (out, in). Result: (..., in)."""
+    return _affine(xp, grad, weight)
+
+
+@op(
+    method=False,
+    grad=lambda xp, g, x: xp.linear(x, g),
+    x=lambda xp, g, grad: xp.linear_input(grad, g),
+)
+def linear_weight(xp: Any, grad: Array, x: Array) -> Array:
+    """The sum over leading axes of grad_i x_j, the gradient of `linear` for its weight.
+
+    grad: (..., out), x: (..., in). Result: (out, in).
+    """
+    return xp.dot(_rows(grad).T, _rows(x))

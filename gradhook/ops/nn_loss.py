@@ -1,0 +1,173 @@
+"""Losses: the elements that have a better gradient as one op than as their parts; reductions are the table's."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from gradhook.ops.table import op
+
+Array = Any
+
+
+@op(
+    method=False,
+    promote="arith",
+    x=lambda xp, g, x, target: g * (xp.subtract(x, target) * 2),
+    target=lambda xp, g, x, target: g * (xp.subtract(target, x) * 2),
+)
+def squared_error(xp: Any, x: Array, target: Array) -> Array:
+    """(x - target) ** 2, elementwise with broadcasting. Result: the promoted dtype."""
+    out = x - target
+    return out * out
+
+
+@op(
+    method=False,
+    x=lambda xp, g, x, target: xp.divide(xp.multiply(g, x - target), xp.maximum(x * (1 - x), 1e-12)),
+    target=lambda xp, g, x: g * (xp.log1p(-x) - xp.log(x)),
+)
+def binary_cross_entropy_terms(xp: Any, x: Array, target: Array) -> Array:
+    """-(target * log(x) + (1 - target) * log(1 - x)), logarithms cut at -100.
+
+    x: probabilities, target: the same shape. Result: dtype of x. Source: PyTorch, nn.functional.binary_cross_entropy.
+    """
+    low = xp.asarray(-100, dtype=x.dtype)
+    return (target - 1) * xp.maximum(xp.log1p(-x), low) - target * xp.maximum(xp.log(x), low)
+
+
+def _class_axis(x: Array) -> int:
+    """Scores are (classes,) or (batch, classes, ...)."""
+    return 0 if x.ndim == 1 else 1
+
+
+def _safe(xp: Any, target: Array, ignore_index: int | None) -> tuple[Array, Array | None]:
+    """Targets with ignored ones replaced by class 0, and the mask of those that count (None: all)."""
+    if ignore_index is None:
+        return target, None
+    valid = target != ignore_index
+    return xp.where(valid, target, 0), valid
+
+
+def _at(xp: Any, target: Array) -> tuple[Any, ...]:
+    """The index of every target's own element in scores of shape (batch, classes, *rest) or (classes,)."""
+    if target.ndim == 0:
+        return (target,)
+    if target.ndim == 1:
+        return (xp.arange(target.shape[0]), target)
+    batch = xp.arange(target.shape[0]).reshape(-1, *(1,) * (target.ndim - 1))
+    rank = target.ndim
+    rest = [xp.arange(target.shape[k]).reshape(-1, *(1,) * (rank - 1 - k)) for k in range(1, rank)]
+    return (batch, target, *rest)
+
+
+@op(
+    method=False,
+    linear=True,
+    x=lambda xp, g, target, x_shape, ignore_index: xp.place_class(
+        g, target, shape=x_shape, ignore_index=ignore_index
+    ),
+    target=None,
+)
+def pick_class(xp: Any, x: Array, target: Array, *, ignore_index: int | None = None) -> Array:
+    """x at each target's class; 0 where the target is ignore_index.
+
+    x: (classes,) or (batch, classes, *rest), target: x's shape without the classes, integer. Result: target's shape.
+    """
+    safe, valid = _safe(xp, target, ignore_index)
+    out = x[_at(xp, safe)]
+    return out if valid is None else out * valid
+
+
+@op(
+    method=False,
+    linear=True,
+    grad=lambda xp, g, target, ignore_index: xp.pick_class(g, target, ignore_index=ignore_index),
+    target=None,
+)
+def place_class(
+    xp: Any, grad: Array, target: Array, *, shape: tuple[int, ...], ignore_index: int | None = None
+) -> Array:
+    """Zeros of `shape` with grad at each target's class, the transpose of `pick_class`."""
+    safe, valid = _safe(xp, target, ignore_index)
+    out = xp.zeros(tuple(shape), dtype=grad.dtype)
+    out[_at(xp, safe)] = grad if valid is None else grad * valid
+    return out
+
+
+@op(
+    method=False,
+    linear=True,
+    p=lambda xp, g, target, ignore_index: xp.where_counted(g, target, ignore_index=ignore_index),
+    target=None,
+)
+def minus_one_hot(xp: Any, p: Array, target: Array, *, ignore_index: int | None = None) -> Array:
+    """p - one_hot(target), 0 where the target is ignore_index. p: (classes,) or (batch, classes, *rest)."""
+    safe, valid = _safe(xp, target, ignore_index)
+    out = p.copy()
+    out[_at(xp, safe)] -= 1
+    if valid is not None:
+        out *= xp.expand_dims(valid, _class_axis(p))
+    return out
+
+
+@op(
+    method=False,
+    linear=True,
+    p=lambda xp, g, target, ignore_index: xp.where_counted(g, target, ignore_index=ignore_index),
+    target=None,
+)
+def where_counted(xp: Any, p: Array, target: Array, *, ignore_index: int | None = None) -> Array:
+    """p, 0 where the target is ignore_index. p: (classes,) or (batch, classes, *rest)."""
+    if ignore_index is None:
+        return p.copy()
+    return p * xp.expand_dims(target != ignore_index, _class_axis(p))
+
+
+@op(
+    method=False,
+    linear=True,
+    x=lambda xp, g, target, ignore_index, reduction: xp.over_count(
+        g, target, ignore_index=ignore_index, reduction=reduction
+    ),
+    target=None,
+)
+def over_count(xp: Any, x: Array, target: Array, *, ignore_index: int | None, reduction: str) -> Array:
+    """x divided by the number of targets that count ("mean"), or x ("sum"). Result: shape and dtype of x."""
+    if reduction == "sum":
+        return x.copy()
+    return x / _count(xp, target, ignore_index, x.dtype)
+
+
+def _count(xp: Any, target: Array, ignore_index: int | None, dtype: Any) -> Any:
+    if ignore_index is None:
+        return prod(target.shape)
+    return xp.asarray(xp.count_nonzero(target != ignore_index), dtype=dtype)
+
+
+def cross_entropy_vjp(xp: Any, g: Array, x: Array, target: Array, ignore_index: int | None, reduction: str) -> Array:
+    """(softmax - one_hot) * g / count."""
+    p = xp.softmax(x, axis=1 * (x.ndim > 1))
+    share = xp.over_count(g, target, ignore_index=ignore_index, reduction=reduction)
+    return xp.multiply(xp.minus_one_hot(p, target, ignore_index=ignore_index), share)
+
+
+@op(method=False, x=cross_entropy_vjp, target=None)
+def cross_entropy(
+    xp: Any, x: Array, target: Array, *, ignore_index: int | None = None, reduction: str = "mean"
+) -> Array:
+    """The mean or sum of -log_softmax(x) at each target's class; targets equal to ignore_index do not count.
+
+    x: scores, (classes,) or (batch, classes, *rest), floating; target: class indices in range, x's shape without the
+    classes. reduction: "mean" or "sum". Result: 0-d, dtype of x; NaN for a mean over nothing.
+    """
+    axis = _class_axis(x)
+    safe, valid = _safe(xp, target, ignore_index)
+    shifted = x - xp.max(x, axis=axis, keepdims=True)
+    losses = xp.log(xp.exp(shifted).sum(axis=axis))
+    losses -= shifted[_at(xp, safe)]
+    if valid is not None:
+        losses *= valid
+    if reduction == "sum":
+        return losses.sum()
+    return losses.sum() / _count(xp, target, ignore_index, x.dtype)

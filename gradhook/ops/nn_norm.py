@@ -1,0 +1,76 @@
+"""Normalisation by the mean and variance, or by the root mean square, over some axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradhook.ops.table import op
+
+Array = Any
+
+
+def _standardized(xp: Any, x: Array, weight: Array | None, bias: Array | None, axis: Any, eps: float) -> Array:
+    out = x - xp.mean(x, axis=axis, keepdims=True)
+    scale = xp.mean(out * out, axis=axis, keepdims=True)
+    scale += eps
+    out /= xp.sqrt(scale)
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out
+
+
+def standardize_vjp(xp: Any, g: Array, x: Array, weight: Array | None, axis: Any, eps: float) -> tuple[Array, Array]:
+    """The gradients for x and weight: with y the standardized x, h = g * weight: (h - mean h - y mean(h y)) / std."""
+    centred = xp.subtract(x, xp.mean(x, axis=axis, keepdims=True))
+    std = xp.sqrt(xp.add(xp.mean(xp.square(centred), axis=axis, keepdims=True), eps))
+    y = xp.divide(centred, std)
+    h = g if weight is None else xp.multiply(g, weight)
+    gy = xp.multiply(g, y)
+    hy = gy if weight is None else xp.multiply(gy, weight)
+    spread = xp.multiply(y, xp.mean(hy, axis=axis, keepdims=True))
+    return xp.divide(xp.subtract(xp.subtract(h, xp.mean(h, axis=axis, keepdims=True)), spread), std), gy
+
+
+@op(method=False, joint={("x", "weight"): standardize_vjp}, bias=lambda xp, g: g)
+def layer_norm(
+    xp: Any, x: Array, weight: Array | None = None, bias: Array | None = None, *, axis: Any, eps: float = 1e-5
+) -> Array:
+    """(x - mean) / sqrt(var + eps) * weight + bias over `axis`, var biased.
+
+    x: any shape, floating; weight and bias broadcast to it. Result: shape and dtype of x. Source: arXiv:1607.06450.
+    """
+    return _standardized(xp, x, weight, bias, axis, eps)
+
+
+@op(method=False, joint={("x", "weight"): standardize_vjp}, bias=lambda xp, g: g)
+def batch_norm(
+    xp: Any, x: Array, weight: Array | None = None, bias: Array | None = None, *, axis: Any, eps: float = 1e-5
+) -> Array:
+    """As layer_norm, over the batch and spatial axes: the statistics of this batch. Source: arXiv:1502.03167."""
+    return _standardized(xp, x, weight, bias, axis, eps)
+
+
+def rms_norm_vjp(xp: Any, g: Array, x: Array, weight: Array | None, axis: Any, eps: float) -> tuple[Array, Array]:
+    """The gradients for x and weight: with y = x / rms, h = g * weight: (h - y mean(h y)) / rms."""
+    rms = xp.sqrt(xp.add(xp.mean(xp.square(x), axis=axis, keepdims=True), eps))
+    y = xp.divide(x, rms)
+    gy = xp.multiply(g, y)
+    h = g if weight is None else xp.multiply(g, weight)
+    hy = gy if weight is None else xp.multiply(gy, weight)
+    return xp.divide(xp.subtract(h, xp.multiply(y, xp.mean(hy, axis=axis, keepdims=True))), rms), gy
+
+
+@op(method=False, joint={("x", "weight"): rms_norm_vjp})
+def rms_norm(xp: Any, x: Array, weight: Array | None = None, *, axis: Any, eps: float) -> Array:
+    """x / sqrt(mean(x * x) + eps) * weight over `axis`.
+
+    x: any shape, floating; weight broadcasts to it. Result: shape and dtype of x. Source: arXiv:1910.07467.
+    """
+    scale = xp.mean(x * x, axis=axis, keepdims=True)
+    scale += eps
+    out = x / xp.sqrt(scale)
+    if weight is not None:
+        out *= weight
+    return out

@@ -1,0 +1,217 @@
+"""Pooling: maximum by index, average as a linear map, each with its transpose."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from gradhook.ops.nn_conv import Geometry, geometry, pad_spatial
+from gradhook.ops.table import op
+
+Array = Any
+
+
+def pool_geometry(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, spatial: Any) -> Geometry:
+    """Windows of a pooling call; ceil_mode pads the end so that the last, partial window counts if it starts inside.
+
+    Source: PyTorch, pooling_output_shape: a window that would start in the padding after the end is dropped.
+    """
+    where = geometry(kernel, stride, padding, dilation, tuple(spatial))
+    if not ceil_mode:
+        return where
+    pads = []
+    for n, (a, b), k, s, d in zip(
+        where.spatial, where.padding, where.kernel, where.stride, where.dilation, strict=True
+    ):
+        span = d * (k - 1) + 1
+        windows = -(-(n + a + b - span) // s) + 1
+        if (windows - 1) * s >= n + a:
+            windows -= 1
+        pads.append((a, max(b, (windows - 1) * s + span - n - a)))
+    return Geometry(where.kernel, where.stride, tuple(pads), where.dilation, where.spatial)
+
+
+def _lowest(xp: Any, dtype: Any) -> Any:
+    return -xp.inf if dtype.kind == "f" else xp.iinfo(dtype).min
+
+
+def _flat_indices(xp: Any, chosen: Array, where: Geometry) -> Array:
+    """Kernel positions `chosen` (row-major, one a window) as flat indices into the unpadded plane."""
+    flat = xp.zeros_like(chosen)
+    rank = len(where.spatial)
+    for axis in range(rank):
+        inner = prod(where.kernel[axis + 1 :])
+        step = chosen // inner % where.kernel[axis]
+        start = xp.arange(where.out[axis]) * where.stride[axis] - where.padding[axis][0]
+        at = start.reshape(-1, *(1,) * (rank - 1 - axis)) + step * where.dilation[axis]
+        flat = flat * where.spatial[axis] + xp.clip(at, 0, where.spatial[axis] - 1)
+    return flat
+
+
+@op(
+    method=False,
+    n_outputs=2,
+    differentiable=(0,),
+    x=lambda xp, g0, out1, x_shape, rank: xp.plane_scatter(g0, out1, shape=x_shape, rank=rank),
+)
+def max_pool(
+    xp: Any,
+    x: Array,
+    *,
+    rank: int,
+    kernel: tuple[int, ...],
+    stride: Any,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> tuple[Array, Array]:
+    """The maximum of every window and its flat index in the unpadded plane.
+
+    x: (..., *spatial) with `rank` spatial axes. Result: (..., *windows), dtype of x, and int64 indices. A NaN wins; of
+    equal values the first.
+    """
+    where = pool_geometry(kernel, stride, padding, dilation, ceil_mode, x.shape[-rank:])
+    padded = pad_spatial(xp, x, where, _lowest(xp, x.dtype))
+    first, *others = where.offsets()
+    best = padded[(..., *where.window_slices(first))].copy()
+    chosen = xp.zeros(best.shape, dtype=xp.int64)
+    for position, offset in enumerate(others, 1):
+        candidate = padded[(..., *where.window_slices(offset))]
+        better = (candidate > best) | (candidate != candidate)
+        xp.copyto(best, candidate, where=better)
+        xp.copyto(chosen, position, where=better)
+    return best, _flat_indices(xp, chosen, where)
+
+
+@op(
+    method=False,
+    linear=True,
+    x=lambda xp, g, indices, x_shape, rank: xp.plane_scatter(g, indices, shape=x_shape, rank=rank),
+    indices=None,
+)
+def plane_gather(xp: Any, x: Array, indices: Array, *, rank: int) -> Array:
+    """Elements of each plane at flat indices.
+
+    x: (*lead, *spatial) and indices: (*lead, *windows), with `rank` spatial axes each. Result: shape of indices.
+    """
+    planes = _planes(x, rank)
+    return planes[xp.arange(planes.shape[0])[:, None], _planes(indices, rank)].reshape(indices.shape)
+
+
+@op(
+    method=False,
+    linear=True,
+    grad=lambda xp, g, indices, rank: xp.plane_gather(g, indices, rank=rank),
+    indices=None,
+)
+def plane_scatter(xp: Any, grad: Array, indices: Array, *, shape: tuple[int, ...], rank: int) -> Array:
+    """Sums of grad at flat indices of each plane, the transpose of `plane_gather`. Result: exactly `shape`."""
+    size = prod(shape[len(shape) - rank :])
+    at = _planes(indices, rank)
+    out = xp.zeros(at.shape[0] * size, dtype=grad.dtype)
+    xp.add.at(out, (at + xp.arange(at.shape[0])[:, None] * size).reshape(-1), grad.reshape(-1))
+    return out.reshape(shape)
+
+
+def _planes(x: Array, rank: int) -> Array:
+    lead = x.ndim - rank
+    return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
+
+
+def _divisor(xp: Any, where: Geometry, given: Any, padding: Any, include_pad: bool, dtype: Any) -> Any:
+    """The number each window's sum is divided by: a number, or an array over windows where it differs.
+
+    A window counts what lies inside the given padding (include_pad) or the unpadded plane; never ceil_mode's overhang.
+    """
+    if given is not None:
+        return given
+    allowed = geometry(where.kernel, where.stride, padding, 1, where.spatial).padding
+    counts: Any = 1
+    rank = len(where.spatial)
+    for axis, (n, k) in enumerate(zip(where.spatial, where.kernel, strict=True)):
+        before, after = allowed[axis]
+        start = [o * where.stride[axis] - where.padding[axis][0] for o in range(where.out[axis])]
+        low, high = (-before, n + after) if include_pad else (0, n)
+        lengths = [min(s + k, high) - max(s, low) for s in start]
+        if len(set(lengths)) == 1:
+            counts = counts * lengths[0]
+        else:
+            counts = counts * xp.asarray(lengths, dtype=dtype).reshape(-1, *(1,) * (rank - 1 - axis))
+    return counts
+
+
+@op(
+    method=False,
+    linear=True,
+    x=lambda xp, g, x_shape, rank, kernel, stride, padding, ceil_mode, include_pad, divisor: xp.avg_pool_input(
+        g,
+        shape=x_shape,
+        rank=rank,
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        ceil_mode=ceil_mode,
+        include_pad=include_pad,
+        divisor=divisor,
+    ),
+)
+def avg_pool(
+    xp: Any,
+    x: Array,
+    *,
+    rank: int,
+    kernel: tuple[int, ...],
+    stride: Any,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    include_pad: bool = True,
+    divisor: int | None = None,
+) -> Array:
+    """The mean of every window. x: (..., *spatial) with `rank` spatial axes, floating. Result: (..., *windows).
+
+    include_pad: padding counts as zeros of the mean; divisor: divide by this instead of the window's size.
+    """
+    where = pool_geometry(kernel, stride, padding, 1, ceil_mode, x.shape[-rank:])
+    padded = pad_spatial(xp, x, where)
+    first, *others = where.offsets()
+    out = padded[(..., *where.window_slices(first))].copy()
+    for offset in others:
+        out += padded[(..., *where.window_slices(offset))]
+    out /= _divisor(xp, where, divisor, padding, include_pad, x.dtype)
+    return out
+
+
+@op(
+    method=False,
+    linear=True,
+    grad=lambda xp, g, rank, kernel, stride, padding, ceil_mode, include_pad, divisor: xp.avg_pool(
+        g,
+        rank=rank,
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        ceil_mode=ceil_mode,
+        include_pad=include_pad,
+        divisor=divisor,
+    ),
+)
+def avg_pool_input(
+    xp: Any,
+    grad: Array,
+    *,
+    shape: tuple[int, ...],
+    rank: int,
+    kernel: tuple[int, ...],
+    stride: Any,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    include_pad: bool = True,
+    divisor: int | None = None,
+) -> Array:
+    """The gradient of `avg_pool` for its input. grad: (..., *windows). Result: exactly `shape`."""
+    where = pool_geometry(kernel, stride, padding, 1, ceil_mode, tuple(shape[-rank:]))
+    share = grad / _divisor(xp, where, divisor, padding, include_pad, grad.dtype)
+    image = xp.zeros((*shape[:-rank], *where.padded), dtype=grad.dtype)
+    for offset in where.offsets():
+        image[(..., *where.window_slices(offset))] += share
+    return xp.ascontiguousarray(image[(..., *where.inner_slices())])

@@ -1,0 +1,218 @@
+"""Choosing between values: where, masked_fill, minimum, maximum, clip, lerp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradhook.ops.elementwise import element
+from gradhook.ops.table import composite, op
+
+
+@op(
+    torch=None,
+    condition=None,
+    x=lambda xp, g, condition: xp.masked_fill(g, xp.logical_not(condition), value=0),
+    y=lambda xp, g, condition: xp.masked_fill(g, condition, value=0),
+)
+def where(xp: Any, condition: Any, x: Any, y: Any) -> Any:
+    """x where condition, y elsewhere.
+
+    condition: bool; x, y: one dtype; shapes that broadcast. Result: their dtype.
+    """
+    return xp.where(condition, x, y)
+
+
+@op(torch=None, x=lambda xp, g, condition: xp.masked_fill(g, condition, value=0), condition=None)
+def masked_fill(xp: Any, x: Any, condition: Any, *, value: Any) -> Any:
+    """`value` where condition, x elsewhere.
+
+    condition: bool, broadcasts with x; value: a number. Result: dtype of x.
+
+    Errors: RuntimeError when the condition is not bool or the number does not fit the dtype of x.
+    """
+    if condition.dtype.kind != "b":
+        raise RuntimeError(
+            "masked_fill only supports boolean masks, but got condition with dtype "
+            f"{condition.dtype.name}"
+        )
+    return xp.where(condition, element(value, x.dtype), x)
+
+
+@op(
+    torch="maximum(input, other)",
+    promote="arith",
+    x=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), x < y, value=0),
+    y=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), y < x, value=0),
+)
+def maximum(xp: Any, x: Any, y: Any) -> Any:
+    """The larger of x and y, NaN if either is; equal ones share the gradient.
+
+    x, y: real, broadcasting shapes.
+    """
+    return xp.maximum(x, y)
+
+
+@op(
+    torch="minimum(input, other)",
+    promote="arith",
+    x=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), x > y, value=0),
+    y=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), y > x, value=0),
+)
+def minimum(xp: Any, x: Any, y: Any) -> Any:
+    """The smaller of x and y, NaN if either is; equal ones share the gradient.
+
+    x, y: real, broadcasting shapes.
+    """
+    return xp.minimum(x, y)
+
+
+@op(
+    torch="fmax(input, other)",
+    promote="arith",
+    x=lambda xp, g, x, y: xp.masked_fill(
+        g, xp.logical_not(xp.logical_or(x >= y, xp.isnan(y))), value=0
+    ),
+    y=lambda xp, g, x, y: xp.masked_fill(g, xp.logical_or(x >= y, xp.isnan(y)), value=0),
+)
+def fmax(xp: Any, x: Any, y: Any) -> Any:
+    """The larger of x and y, the other one if one is NaN.
+
+    x, y: real, broadcasting shapes. Result: promoted dtype.
+    """
+    return xp.fmax(x, y)
+
+
+@op(
+    torch="fmin(input, other)",
+    promote="arith",
+    x=lambda xp, g, x, y: xp.masked_fill(
+        g, xp.logical_not(xp.logical_or(x <= y, xp.isnan(y))), value=0
+    ),
+    y=lambda xp, g, x, y: xp.masked_fill(g, xp.logical_or(x <= y, xp.isnan(y)), value=0),
+)
+def fmin(xp: Any, x: Any, y: Any) -> Any:
+    """The smaller of x and y, the other one if one is NaN.
+
+    x, y: real, broadcasting shapes. Result: promoted dtype.
+    """
+    return xp.fmin(x, y)
+
+
+@composite()
+def clip_vjp(xp: Any, g: Any, x: Any, low: Any = None, high: Any = None) -> Any:
+    """g where x lies within the limits given, 0 elsewhere.
+
+    g: the broadcast shape. Result: the same.
+    """
+    if low is None:
+        return xp.masked_fill(g, x > high, value=0)
+    if high is None:
+        return xp.masked_fill(g, x < low, value=0)
+    return xp.masked_fill(g, xp.logical_or(x < low, x > high), value=0)
+
+
+@composite()
+def clip_low_vjp(xp: Any, g: Any, x: Any, low: Any, high: Any = None) -> Any:
+    """g where x was raised to low (and low is not above high), 0 elsewhere.
+
+    g: the broadcast shape.
+    """
+    if high is None:
+        return xp.masked_fill(g, xp.logical_not(x < low), value=0)
+    return xp.masked_fill(g, xp.logical_not(xp.logical_and(x < low, low < high)), value=0)
+
+
+@composite()
+def clip_high_vjp(xp: Any, g: Any, x: Any, low: Any, high: Any) -> Any:
+    """g where x was lowered to high, or low is above it, 0 elsewhere. g: the broadcast shape."""
+    if low is None:
+        return xp.masked_fill(g, xp.logical_not(x > high), value=0)
+    return xp.masked_fill(g, xp.logical_not(xp.logical_or(x > high, low > high)), value=0)
+
+
+@op(
+    torch="clamp(input, min=None, max=None)",
+    aliases=("clip",),
+    inplace=True,
+    promote="arith",
+    x=lambda xp, g, x, low, high: xp.clip_vjp(g, x, low, high),
+    low=lambda xp, g, x, low, high: xp.clip_low_vjp(g, x, low, high),
+    high=lambda xp, g, x, low, high: xp.clip_high_vjp(g, x, low, high),
+)
+def clip(xp: Any, x: Any, low: Any = None, high: Any = None) -> Any:
+    """x raised to low and lowered to high.
+
+    x: real; low, high: broadcast with x, or None. Result: promoted dtype.
+
+    Errors: RuntimeError when both limits are None.
+    """
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if low is None:
+        return xp.minimum(x, high)
+    if high is None:
+        return xp.maximum(x, low)
+    return xp.minimum(xp.maximum(x, low), high)
+
+
+@composite(torch="clamp_min(input, min)", inplace=True)
+def clamp_min(xp: Any, x: Any, low: Any) -> Any:
+    """x raised to low. x: real; low: broadcasts with x. Result: broadcast shape, promoted dtype."""
+    return xp.clip(x, low)
+
+
+@composite(torch="clamp_max(input, max)", inplace=True)
+def clamp_max(xp: Any, x: Any, high: Any) -> Any:
+    """x lowered to high.
+
+    x: real; high: broadcasts with x. Result: broadcast shape, promoted dtype.
+    """
+    return xp.clip(x, None, high)
+
+
+@composite(torch="lerp(input, end, weight)", inplace=True)
+def lerp(xp: Any, x: Any, end: Any, weight: Any) -> Any:
+    """x + weight * (end - x).
+
+    x, end, weight: floating, shapes that broadcast. Result: broadcast shape.
+    """
+    return x + weight * (end - x)
+
+
+@composite(torch="addcmul(input, tensor1, tensor2, *, value=1)", inplace=True)
+def addcmul(xp: Any, x: Any, y: Any, z: Any, *, value: Any = 1) -> Any:
+    """x + value * y * z.
+
+    x, y, z: shapes that broadcast. Result: broadcast shape, promoted dtype.
+    """
+    return x + y * z * value
+
+
+@composite(torch="addcdiv(input, tensor1, tensor2, *, value=1)", inplace=True)
+def addcdiv(xp: Any, x: Any, y: Any, z: Any, *, value: Any = 1) -> Any:
+    """x + value * y / z.
+
+    x, y, z: floating, shapes that broadcast. Result: broadcast shape, promoted dtype.
+    """
+    return x + y / z * value
+
+
+@op(
+    torch=None,
+    condition=None,
+    x=lambda xp, g, condition: xp.masked_fill(g, condition, value=0),
+    value=lambda xp, g, condition: xp.masked_fill(g, xp.logical_not(condition), value=0),
+)
+def masked_fill_tensor(xp: Any, x: Any, condition: Any, value: Any) -> Any:
+    """The 0-d tensor `value` where condition, x elsewhere.
+
+    condition: bool, broadcasts with x. Result: dtype of x.
+
+    Errors: RuntimeError when the condition is not bool.
+    """
+    if condition.dtype.kind != "b":
+        raise RuntimeError(
+            "masked_fill only supports boolean masks, but got condition with dtype "
+            f"{condition.dtype.name}"
+        )
+    return xp.where(condition, value.astype(x.dtype), x)

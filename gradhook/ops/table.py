@@ -1,0 +1,193 @@
+"""The op table: `@op` registers a primitive with its gradient formulas, `@composite` a function over table ops.
+
+A forward takes the array module `xp` (numpy or cupy), then its tensor inputs (positional; an optional one defaults to
+None; a variadic one is `*tensors`), then attributes (keyword-only). A formula's parameter names are its save list:
+`g` (`g0`, `g1`, ... of several outputs), an input (`x`), `x_shape`, `out` (`out0`, ...), an attribute, `needs`.
+In a formula `xp` holds exactly the table's functions, on every carrier (see ops/namespace.py).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Forward = Callable[..., Any]
+
+PROMOTIONS = ("none", "arith", "float", "same")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The gradient of the inputs `of`: `fn(xp, <parameters>)`. A joint one (several names) returns a tuple."""
+
+    of: tuple[str, ...]
+    fn: Forward
+    parameters: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Op:
+    """One row of the table.
+
+    name: the Array API's (or table's) name, under which formulas reach it as `xp.<name>`.
+    inputs, optional, variadic: the forward's tensor inputs. attributes: keyword-only ones with their defaults
+    (`inspect.Parameter.empty` when required). formulas: input name -> Formula or None (never differentiable).
+    n_outputs: 1, a number, or None when the call decides (split, unbind); differentiable: the outputs that have a
+    gradient, None for all.
+    view: the result shares (or may share) memory with the first input. linear: real-linear with real coefficients
+    or explicit about complex numbers, so a complex gradient needs no conjugation round the formula.
+    promote: "none" (inputs as they are), "same" (dtypes must agree), "arith" (PyTorch's promotion), "float" (as arith,
+    and integers become the default dtype).
+    """
+
+    name: str
+    forward: Forward
+    doc: str
+    inputs: tuple[str, ...]
+    optional: frozenset[str]
+    variadic: bool
+    attributes: dict[str, Any]
+    formulas: dict[str, Formula | None] = field(default_factory=dict)
+    n_outputs: int | None = 1
+    differentiable: tuple[int, ...] | None = None
+    view: bool = False
+    linear: bool = False
+    promote: str = "none"
+    composite: bool = False
+    torch: str | None = None
+    aliases: tuple[str, ...] = ()
+    operator: str | None = None
+    inplace: bool = False
+    method: bool = True
+
+    @property
+    def node_name(self) -> str:
+        """PyTorch's name of the backward node, e.g. `MulBackward0`."""
+        public = self.torch.partition("(")[0].rpartition(".")[2] if self.torch else self.name
+        return "".join(part[:1].upper() + part[1:] for part in public.split("_")) + "Backward0"
+
+
+TABLE: dict[str, Op] = {}
+
+
+def op(
+    *,
+    torch: str | None = None,
+    aliases: Sequence[str] = (),
+    operator: str | None = None,
+    inplace: bool = False,
+    method: bool = True,
+    promote: str = "none",
+    view: bool = False,
+    linear: bool = False,
+    n_outputs: int | None = 1,
+    differentiable: Sequence[int] | None = None,
+    joint: Mapping[tuple[str, ...], Forward] | None = None,
+    **formulas: Forward | None,
+) -> Callable[[Forward], Forward]:
+    """Register the decorated forward as a primitive.
+
+    torch: the public signature, `"sum(input, dim=None, keepdim=False, *, dtype=None)"`; parameters are matched to the
+    forward's tensor inputs in order and to its attributes by name (dim is axis, keepdim is keepdims); `*shape` also
+    takes one sequence. A dotted name (`nn.functional.relu`) places it there. method: also a Tensor method;
+    inplace: also `<name>_`; operator: also `__<operator>__`, its reflected and in-place forms.
+    Errors: TypeError at import when an input has neither a formula nor an explicit None, or a formula names something
+    that is no input, output, attribute or shape.
+    """
+
+    def register(forward: Forward) -> Forward:
+        row = _row(forward, torch, aliases, operator, inplace, method)
+        if promote not in PROMOTIONS:
+            raise TypeError(f"op {row.name!r}: promote={promote!r} is none of {PROMOTIONS}")
+        row.promote, row.view, row.linear = promote, view, linear
+        row.n_outputs = n_outputs
+        row.differentiable = None if differentiable is None else tuple(differentiable)
+        for names, fn in {**{(k,): f for k, f in formulas.items()}, **(joint or {})}.items():
+            formula = None if fn is None else _formula(row, names, fn)
+            for name in names:
+                if name not in row.inputs:
+                    raise TypeError(f"op {row.name!r}: formula for {name!r}, which is no tensor input {row.inputs}")
+                row.formulas[name] = formula
+        missing = [n for n in row.inputs if n not in row.formulas]
+        if missing:
+            raise TypeError(f"op {row.name!r}: no formula for {missing}; give one, or None if it has no gradient")
+        return _add(row, forward)
+
+    return register
+
+
+def composite(
+    *,
+    torch: str | None = None,
+    aliases: Sequence[str] = (),
+    operator: str | None = None,
+    inplace: bool = False,
+    method: bool = True,
+) -> Callable[[Forward], Forward]:
+    """Register a function written over table ops: its `xp` is the table's namespace, so its gradient is theirs."""
+
+    def register(forward: Forward) -> Forward:
+        row = _row(forward, torch, aliases, operator, inplace, method)
+        row.composite = True
+        return _add(row, forward)
+
+    return register
+
+
+def _row(
+    forward: Forward,
+    torch: str | None,
+    aliases: Sequence[str],
+    operator: str | None,
+    inplace: bool,
+    method: bool,
+) -> Op:
+    inputs: list[str] = []
+    optional: set[str] = set()
+    attributes: dict[str, Any] = {}
+    variadic = False
+    parameters = list(inspect.signature(forward).parameters.values())
+    for p in parameters[1:]:
+        if p.kind is p.KEYWORD_ONLY:
+            attributes[p.name] = p.default
+            continue
+        inputs.append(p.name)
+        variadic = variadic or p.kind is p.VAR_POSITIONAL
+        if p.default is None:
+            optional.add(p.name)
+    return Op(
+        name=forward.__name__,
+        forward=forward,
+        doc=inspect.cleandoc(forward.__doc__ or ""),
+        inputs=tuple(inputs),
+        optional=frozenset(optional),
+        variadic=variadic,
+        attributes=attributes,
+        torch=torch,
+        aliases=tuple(aliases),
+        operator=operator,
+        inplace=inplace,
+        method=method,
+    )
+
+
+def _formula(row: Op, names: tuple[str, ...], fn: Forward) -> Formula:
+    parameters = tuple(inspect.signature(fn).parameters)[1:]
+    outputs = () if row.n_outputs is None else tuple(range(row.n_outputs))
+    known = {"g", "out", "needs", *row.inputs, *row.attributes, *(f"{i}_shape" for i in row.inputs)}
+    known |= {f"{v}{k}" for k in outputs for v in ("g", "out")}
+    unknown = [p for p in parameters if p not in known]
+    if unknown:
+        raise TypeError(f"op {row.name!r}: the formula of {names} names {unknown}, expected some of {sorted(known)}")
+    return Formula(names, fn, parameters)
+
+
+def _add(row: Op, forward: Forward) -> Forward:
+    if row.name in TABLE:
+        raise TypeError(f"op {row.name!r} is in the table already ({TABLE[row.name].forward.__module__})")
+    if not row.doc:
+        raise TypeError(f"op {row.name!r} has no docstring: say shapes, dtypes, errors, source")
+    TABLE[row.name] = row
+    return forward

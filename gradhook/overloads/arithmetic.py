@@ -1,0 +1,372 @@
+"""add with alpha, div with rounding_mode, where, masked_fill, softmax, comparisons that return
+Python values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradhook import dtypes
+from gradhook.ops.table import TABLE, Op
+from gradhook.overloads.recorded import multi, ops
+from gradhook.tensor import Tensor
+
+RENAMED = {"where": "where_method", "__rdiv__": "rdiv", "__rtruediv__": "rdiv"}
+TENSOR_FIRST = (
+    "eq",
+    "ne",
+    "not_equal",
+    "lt",
+    "less",
+    "le",
+    "less_equal",
+    "gt",
+    "greater",
+    "ge",
+    "greater_equal",
+    "maximum",
+    "minimum",
+)
+FUNCTIONS = (
+    "add",
+    "sub",
+    "subtract",
+    "rsub",
+    "div",
+    "divide",
+    "true_divide",
+    "float_power",
+    "where",
+    "masked_fill",
+    "softmax",
+    "log_softmax",
+    "equal",
+    "allclose",
+    "is_nonzero",
+    "is_floating_point",
+    "is_complex",
+    "numel",
+    "result_type",
+    "can_cast",
+    "promote_types",
+    "ldexp",
+    "polygamma",
+    "mvlgamma",
+    "dist",
+    *TENSOR_FIRST,
+)
+METHODS = (
+    "add",
+    "sub",
+    "subtract",
+    "div",
+    "divide",
+    "true_divide",
+    "float_power",
+    "where",
+    "masked_fill",
+    "softmax",
+    "log_softmax",
+    "equal",
+    "allclose",
+    "is_nonzero",
+    "ldexp",
+    "polygamma",
+    "mvlgamma",
+    "dist",
+    "__rdiv__",
+    *TENSOR_FIRST,
+)
+PROPERTIES: tuple[str, ...] = ()
+
+
+def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input + alpha * other.
+
+    Shapes broadcast. Result: promoted dtype. Errors: RuntimeError for a floating alpha with integer
+    tensors.
+    """
+    return ops.add(input, scaled(input, other, alpha))
+
+
+def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input - alpha * other.
+
+    Shapes broadcast. Result: promoted dtype. Errors: RuntimeError for bool tensors.
+    """
+    return ops.subtract(input, scaled(input, other, alpha))
+
+
+subtract = sub
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha * input. Shapes broadcast. Result: promoted dtype."""
+    return ops.subtract(other, scaled(input, input, alpha))
+
+
+def scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha * other. Errors: RuntimeError where the kind of alpha is above that of the tensors."""
+    if type(alpha) is int and alpha == 1:
+        return other
+    kinds = [x._a.dtype.kind for x in (input, other) if isinstance(x, Tensor)]
+    if isinstance(alpha, bool) and any(k != "b" for k in kinds):
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, float) and all(k in "biu" for k in kinds) and not isinstance(other, float):
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if isinstance(alpha, complex) and "c" not in kinds:
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
+    if not isinstance(other, Tensor):
+        return other * alpha
+    return ops.multiply(other, alpha)
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; rounded toward zero ("trunc") or down ("floor") in the promoted dtype.
+
+    Errors: RuntimeError for another rounding_mode.
+    """
+    if rounding_mode is None:
+        return ops.divide(input, other)
+    if rounding_mode == "trunc":
+        return ops.trunc_divide(input, other)
+    if rounding_mode == "floor":
+        return ops.floor_divide(input, other)
+    raise RuntimeError(
+        "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        f"'{rounding_mode}'"
+    )
+
+
+divide = div
+
+
+def true_divide(input: Any, other: Any) -> Tensor:
+    """input / other. Shapes broadcast. Result: floating or complex."""
+    return ops.divide(input, other)
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input to the power exponent in float64 (complex128). Shapes broadcast."""
+    found = [x for x in (input, exponent) if isinstance(x, Tensor)]
+    complexes = any(isinstance(x, complex) for x in (input, exponent)) or any(
+        x.is_complex() for x in found
+    )
+    target = dtypes.complex128 if complexes else dtypes.float64
+    return ops.power(
+        *(ops.cast(x, dtype=target) if isinstance(x, Tensor) else x for x in (input, exponent))
+    )
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """input where condition, other elsewhere; with the condition alone, the indices where it holds,
+    one a dimension.
+
+    condition: bool; shapes broadcast; numbers promote. Result: promoted dtype. Errors:
+    RuntimeError.
+    """
+    if input is None and other is None:
+        return multi.unbind(ops.nonzero(condition), axis=1)
+    if isinstance(condition, Tensor) and condition._a.dtype.kind != "b":
+        if condition._a.dtype != "u1":
+            raise RuntimeError(
+                "where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{condition.dtype!r}"
+            )
+        condition = ops.cast(condition, dtype=dtypes.bool_)
+    target = result_type(input, other)
+    x, y = (_typed(v, target) for v in (input, other))
+    return ops.where(condition, x, y)
+
+
+def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """self where condition, other elsewhere. Result: promoted dtype."""
+    return where(condition, self, other)
+
+
+def rdiv(self: Tensor, other: Any) -> Tensor:
+    """other / self. Result: floating or complex."""
+    return ops.divide(other, self)
+
+
+def _tensor_first(name: str, row: Op) -> Callable[..., Tensor]:
+    def compare(input: Tensor, other: Any) -> Tensor:
+        both = (input, other) if row.name in ("maximum", "minimum") else (input,)
+        for position, x in enumerate(both, start=1):
+            if not isinstance(x, Tensor):
+                what = "input" if position == 1 else "other"
+                raise TypeError(
+                    f"{name}(): argument '{what}' (position {position}) must be Tensor, not "
+                    f"{type(x).__name__}"
+                )
+        found: Tensor = getattr(ops, row.name)(input, other)
+        return found
+
+    compare.__name__ = compare.__qualname__ = name
+    compare.__doc__ = row.doc
+    return compare
+
+
+for _row in TABLE.values():
+    if _row.torch is not None:
+        for _name in (_row.torch.partition("(")[0], *_row.aliases):
+            if _name in TENSOR_FIRST:
+                globals()[_name] = _tensor_first(_name, _row)
+
+
+def _typed(value: Any, target: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value if value._a.dtype == target.np else ops.cast(value, dtype=target)
+    from gradhook.creation import tensor
+
+    return tensor(value, dtype=target)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """value where mask, input elsewhere.
+
+    mask: bool, broadcasts; value: a number or a 0-d tensor. Result: as input.
+    """
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        return ops.masked_fill_tensor(input, mask, value)
+    return ops.masked_fill(input, mask, value=value)
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """exp(input) over its sum along dim (of the dtype given). Result: shape of input.
+
+    Errors: RuntimeError for integers. Without dim, PyTorch's implicit choice.
+    """
+    return ops.softmax(
+        _floating("softmax", input, dtype), axis=implicit_dim(input) if dim is None else dim
+    )
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """Logarithm of softmax along dim. Result: shape of input. Errors: RuntimeError for integers."""
+    return ops.log_softmax(
+        _floating("log_softmax", input, dtype), axis=implicit_dim(input) if dim is None else dim
+    )
+
+
+def implicit_dim(input: Tensor) -> int:
+    """PyTorch's softmax dimension when none is given: 0 for 0, 1 and 3 dimensions, else 1."""
+    return 0 if input.ndim in (0, 1, 3) else 1
+
+
+def _floating(name: str, input: Tensor, dtype: Any) -> Tensor:
+    if dtype is not None:
+        return ops.cast(input, dtype=dtype) if input.dtype != dtype else input
+    if input._a.dtype.kind not in "fc":
+        raise RuntimeError(
+            f"\"{name}_lastdim_kernel_impl\" not implemented for '{input.dtype.title}'"
+        )
+    return input
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether shapes and all elements are equal (False where one is NaN). Reads the values."""
+    if input.shape != other.shape:
+        return False
+    return bool(ops.all(ops.equal(input, other)).item())
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether |input - other| <= atol + rtol * |other| everywhere. Reads the values."""
+    return bool(
+        ops.all(ops.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)).item()
+    )
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is nonzero. Errors: RuntimeError for more elements."""
+    return bool(input)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is floating point."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.is_complex()
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+    """The dtype that arithmetic between two tensors or numbers gives."""
+    tensors = [x for x in (tensor1, tensor2) if isinstance(x, Tensor)]
+    return dtypes.of(
+        dtypes.result_type(
+            [x._a.dtype for x in tensors if x.ndim],
+            [x._a.dtype for x in tensors if not x.ndim],
+            [x for x in (tensor1, tensor2) if not isinstance(x, Tensor)],
+        )
+    )
+
+
+def promote_types(type1: Any, type2: Any) -> dtypes.dtype:
+    """The dtype that holds both."""
+    return dtypes.of(dtypes.promote_types(dtypes.of(type1).np, dtypes.of(type2).np))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: its kind is not
+    above.
+    """
+    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+    return rank[dtypes.of(from_).np.kind] <= rank[dtypes.of(to).np.kind]
+
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2**other. Shapes broadcast. Result: floating."""
+    return ops.multiply(input, ops.power(2.0, other))
+
+
+def polygamma(n: Any, input: Any) -> Tensor:
+    """n-th derivative of digamma.
+
+    polygamma(n, tensor); as a method tensor.polygamma(n). Result: floating.
+    """
+    if isinstance(n, Tensor):
+        n, input = input, n
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return ops.polygamma(input, n=n)
+
+
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """Multivariate log-gamma of dimension p.
+
+    input: any shape, above (p - 1) / 2. Result: floating.
+    """
+    total = ops.lgamma(input)
+    for k in range(1, p):
+        total = ops.add(total, ops.lgamma(ops.subtract(input, k / 2)))
+    return ops.add(total, p * (p - 1) / 4 * 1.1447298858494002)
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of input - other. Shapes broadcast. Result: 0-d."""
+    return ops.vector_norm(ops.subtract(input, other), ord=float(p))

@@ -1,0 +1,97 @@
+"""Storage: one array with its version, its device and one cached host copy; cells share the version between views.
+
+A cell is the list `[version, Storage | None]` that a tensor, its views and what was saved of them have in common.
+It is made when first needed (a save, a view, an in-place op); its Storage when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradhook import backend, profiler
+
+Cell = list[Any]
+
+
+class InferenceCell:
+    """The cell of an inference tensor: it has no version, so reading one says why and what to do."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
+            "tensor and use it in autograd."
+        )
+
+
+INFERENCE: Any = InferenceCell()
+
+
+class Storage:
+    """One array and what is known of it.
+
+    array: the CuPy or NumPy array, any shape. version: how often it was written in place. lent: a hook holds it, so
+    the first in-place op on it copies first and its NumPy export is read-only.
+    """
+
+    __slots__ = ("__weakref__", "_host", "array", "lent", "version")
+
+    def __init__(self, array: Any, version: int = 0, lent: bool = False) -> None:
+        self.array = array
+        self.version = version
+        self.lent = lent
+        self._host: np.ndarray[Any, Any] | None = None
+
+    @property
+    def device(self) -> backend.device:
+        """Where the array lives."""
+        return backend.device_of(self.array)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array's elements."""
+        return int(self.array.nbytes)
+
+    def host(self) -> np.ndarray[Any, Any]:
+        """The values as a NumPy array: the array itself on the CPU, else ONE cached copy, counted as a transfer."""
+        if not backend.is_cupy(self.array):
+            return np.asarray(self.array)
+        if self._host is None:
+            self._host = backend.to_host(self.array)
+            profiler.count_transfer(self._host.nbytes)
+        return self._host
+
+    def moved(self, version: int) -> None:
+        """The array was written: drop the host copy."""
+        self.version = version
+        self._host = None
+
+
+def new_cell() -> Cell:
+    """A cell at version 0 without a Storage."""
+    return [0, None]
+
+
+def storage_in(cell: Cell, array: Any) -> Storage:
+    """The Storage in a cell, made on first demand."""
+    found = cell[1]
+    if found is None:
+        found = cell[1] = Storage(array, cell[0])
+    return found  # type: ignore[no-any-return]
+
+
+def bump_cell(cell: Cell) -> None:
+    """One in-place write happened. Errors: RuntimeError for an inference tensor outside inference mode."""
+    cell[0] += 1
+    if cell[1] is not None:
+        cell[1].moved(cell[0])
+
+
+def bump(tensor: Any) -> None:
+    """The array behind a tensor was written in place: move its version, shared by its views."""
+    cell = tensor._v
+    if cell is None:
+        cell = tensor._v = [0, None]
+    if cell is not INFERENCE:
+        bump_cell(cell)

@@ -1,0 +1,134 @@
+"""Kernel sources are found, compile natively, and accumulate equals sums rounded once."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from gradhook import backend, kernels
+
+CARRIERS = ["numpy", pytest.param("cupy", marks=pytest.mark.cuda)]
+DTYPES = ["float16", "float32", "float64", "complex64", "complex128", "int64"]
+
+
+@pytest.fixture(params=CARRIERS)
+def put(request):
+    """Puts a NumPy array on the device under test, strides kept."""
+    if request.param == "numpy":
+        return lambda array: array
+    if not backend.is_available():
+        pytest.skip(f"needs CUDA: {backend.why_not()}")
+    return lambda array: backend.to_device(array, "cuda")
+
+
+def random_arrays(count, shape, dtype):
+    rng = np.random.default_rng(count)
+    return [(rng.standard_normal(shape) * 9).astype(dtype) for _ in range(count)]
+
+
+def rounded_once(arrays):
+    """The reference: left to right in the wide type, one rounding."""
+    dtype = arrays[0].dtype
+    wide = np.float32 if dtype == np.float16 else dtype
+    total = np.zeros(arrays[0].shape, wide)
+    for array in arrays:
+        total = total + array.astype(wide)
+    return np.asarray(total).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 40])
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4)])
+def test_accumulate_is_the_sum_from_left_to_right_rounded_once(put, dtype, count, shape):
+    arrays = random_arrays(count, shape, dtype)
+    total = kernels.accumulate([put(array) for array in arrays])
+    assert isinstance(total, backend.array_types()) and total.dtype == dtype
+    np.testing.assert_array_equal(backend.to_host(total), rounded_once(arrays))
+
+
+def test_float16_is_not_rounded_between_additions(put):
+    ones = [np.float16(2048), np.float16(1), np.float16(1)]  # 2048 + 1 is 2048 in float16
+    total = kernels.accumulate([put(np.full((2,), one)) for one in ones])
+    assert backend.to_host(total).tolist() == [2050.0, 2050.0]
+
+
+def test_the_result_is_fresh_and_the_inputs_keep_their_values_whatever_their_strides(put):
+    base = np.arange(12.0).reshape(3, 4)
+    arrays = [put(base).T, put(base).reshape(4, 3)[::-1], put(base[0])[:, None].repeat(3, axis=1)]
+    before = [backend.to_host(array).copy() for array in arrays]
+    for count in (1, 2, 3):
+        total = kernels.accumulate(arrays[:count])
+        np.testing.assert_array_equal(backend.to_host(total), sum(before[:count]))
+        assert not any(backend.shares_memory(total, array) for array in arrays)
+        total += 1
+    for array, kept in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(backend.to_host(array), kept)
+
+
+def test_what_cannot_be_accumulated_is_named():
+    ones = np.ones((2, 3))
+    with pytest.raises(ValueError, match="found no array"):
+        kernels.accumulate([])
+    with pytest.raises(ValueError, match=r"found shape \(3,\), float64 on cpu, expected shape \(2"):
+        kernels.accumulate([ones, np.ones(3)])
+    with pytest.raises(ValueError, match=r"found shape \(2, 3\), float32"):
+        kernels.accumulate([ones, ones.astype("f4")])
+
+
+def test_every_kernel_file_is_found_by_name_and_another_name_lists_them():
+    assert "accumulate" in kernels.names() and str(kernels.where()) in kernels.status()
+    assert "gradhook" in kernels.source("accumulate")
+    with pytest.raises(FileNotFoundError, match=r"'missing' not found in .*accumulate"):
+        kernels.source("missing")
+
+
+def test_status_says_why_kernels_are_not_used(monkeypatch):
+    nothing = backend._Cupy(None, 0, "CuPy is not installed")
+    monkeypatch.setattr(backend, "_find_cupy", lambda: nothing)
+    assert "not used: CuPy is not installed" in kernels.status()
+    monkeypatch.setattr(kernels, "where", lambda: None)
+    assert kernels.names() == [] and "none found" in kernels.status()
+
+
+NATIVE = """
+#include "target_cpu.h"
+#include "accumulate.cu"
+#define SUM(NAME, T, WIDE) \\
+    extern "C" void NAME(std::size_t n, const T* a, const T* b, const T* c, T* out) { \\
+        gradhook::for_each_element(n, [=](std::size_t i) { \\
+            out[i] = static_cast<T>(gradhook::accumulate<WIDE>(a[i], b[i], c[i])); }); }
+SUM(sum_float32, float, float)
+SUM(sum_float64, double, double)
+#ifdef __FLT16_MANT_DIG__
+SUM(sum_float16, _Float16, float)
+#endif
+"""
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory):
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler (g++, c++ or $CXX) on this machine")
+    folder = tmp_path_factory.mktemp("native")
+    (folder / "sums.cpp").write_text(NATIVE)
+    command = [compiler, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    command += ["-I", str(kernels.where()), "sums.cpp", "-o", "sums.so"]
+    subprocess.run(command, check=True, cwd=folder)
+    return ctypes.CDLL(str(folder / "sums.so"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_kernel_text_compiled_for_the_cpu_gives_the_same_bits(native, dtype):
+    if not hasattr(native, f"sum_{dtype}"):
+        pytest.skip(f"the compiler has no {dtype}")
+    arrays = random_arrays(3, (1000,), dtype)
+    out = np.empty(1000, dtype)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*arrays, out)]
+    getattr(native, f"sum_{dtype}")(ctypes.c_size_t(1000), *pointers)
+    np.testing.assert_array_equal(out, rounded_once(arrays))
