@@ -1,18 +1,20 @@
-"""gradhook: PyTorch-style automatic differentiation for CuPy and NumPy arrays, with gradient hooks that are right."""
+# ruff: noqa: E402, F403, I001, PLC0414 - public names, in the order the layers stand on each other
+"""gradhook: PyTorch-style automatic differentiation for CuPy and NumPy arrays, with gradient hooks
+that are right.
+"""
 
 from __future__ import annotations
 
 import warnings as _warnings
 
-# log(0) is -inf without a word, as in PyTorch; only warnings that NumPy raises from inside our ops
+# log(0) is -inf without a word, as in PyTorch: only what NumPy warns of from inside our own ops
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradhook\.")
 
-from gradhook import autograd as autograd, backend as _backend, dtypes as _dtypes  # noqa: E402
-from gradhook.backend import device as device  # noqa: E402
-from gradhook.creation import *  # noqa: E402, F403
-from gradhook.dtypes import *  # noqa: E402, F403
-from gradhook.functions import *  # noqa: E402, F403
-from gradhook.modes import (  # noqa: E402
+from gradhook import dtypes as _dtypes
+from gradhook.backend import device as device
+from gradhook.dtypes import *
+from gradhook.size import Size as Size
+from gradhook.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
@@ -20,8 +22,12 @@ from gradhook.modes import (  # noqa: E402
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from gradhook.printing import set_printoptions as set_printoptions  # noqa: E402
-from gradhook.random import (  # noqa: E402
+from gradhook.tensor import Tensor as Tensor
+import gradhook.tensor_carrier  # noqa: F401 - gives the engine its carrier of create_graph
+from gradhook.creation import *
+from gradhook.functions import *
+from gradhook.printing import set_printoptions as set_printoptions
+from gradhook.random import (
     Generator as Generator,
     default_generator as default_generator,
     get_rng_state as get_rng_state,
@@ -29,17 +35,8 @@ from gradhook.random import (  # noqa: E402
     manual_seed as manual_seed,
     set_rng_state as set_rng_state,
 )
-from gradhook.size import Size as Size  # noqa: E402
-from gradhook.tensor import Tensor as Tensor  # noqa: E402
-from gradhook.tensor_carrier import TENSORS as _TENSORS  # noqa: E402
-
-from gradhook import nn as nn, optim as optim, special as special  # noqa: E402, I001 - they stand on all of the above
+from gradhook import autograd as autograd, nn as nn, optim as optim, special as special
 
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32
 
 __version__ = "0.1.0"
-
-
-def is_tensor(obj: object) -> _dtypes.Truth:
-    """Whether obj is a Tensor."""
-    return isinstance(obj, Tensor)

@@ -1,4 +1,6 @@
-"""Making tensors: from data (copied or shared), constant, ranges, random. Source of names: torch."""
+"""Making tensors: from data (copied or shared), constant, ranges, random. Source of names:
+torch.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,32 @@ def _from_data(data: Any, dtype: Any) -> Any:
         return data._a.astype(wanted or data._a.dtype)
     if isinstance(data, np.ndarray | np.generic) or type(data) in backend.array_types():
         dtypes.of(wanted or data.dtype)
-        array = backend.array_module(data).array(data, dtype=wanted) if not isinstance(data, np.generic) else None
+        array = (
+            backend.array_module(data).array(data, dtype=wanted)
+            if not isinstance(data, np.generic)
+            else None
+        )
         return np.array(data, dtype=wanted) if array is None else array
     plain = _plain(data)
     try:
         array = np.array(plain)
     except ValueError as error:
-        raise ValueError(f"tensor(): the nested sequence has rows of different lengths: {error}") from error
+        raise ValueError(
+            f"tensor(): the nested sequence has rows of different lengths: {error}"
+        ) from error
     if array.dtype == object or array.dtype.kind in "USV":
         raise TypeError(
-            f"tensor(): expected numbers, nested sequences of numbers, arrays or tensors, found {type(data).__name__} "
+            f"tensor(): expected numbers, nested sequences of numbers, arrays or tensors, found "
+            f"{type(data).__name__} "
             f"with elements NumPy sees as {array.dtype}"
         )
     if wanted is None:
-        wanted = {"b": np.dtype("?"), "i": np.dtype("i8"), "u": np.dtype("i8"), "f": dtypes.get_default_dtype().np}.get(
-            array.dtype.kind, dtypes.complex_of(dtypes.get_default_dtype().np)
-        )
+        wanted = {
+            "b": np.dtype("?"),
+            "i": np.dtype("i8"),
+            "u": np.dtype("i8"),
+            "f": dtypes.get_default_dtype().np,
+        }.get(array.dtype.kind, dtypes.complex_of(dtypes.get_default_dtype().np))
         if array.size == 0:
             wanted = dtypes.get_default_dtype().np
         elif _has_numpy(plain):
@@ -62,10 +74,13 @@ def _has_numpy(data: Any) -> bool:
     return isinstance(data, np.ndarray | np.generic)
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested sequences, arrays or tensors.
 
-    dtype: inferred when None (Python floats become the default dtype, ints int64). A CuPy array stays on its device.
+    dtype: inferred when None (Python floats become the default dtype, ints int64). A CuPy array
+    stays on its device.
     Errors: TypeError for what holds no numbers, ValueError for ragged sequences.
     """
     array = _from_data(data, dtype)
@@ -75,7 +90,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor that shares the memory of `data` (array or tensor) where dtype and device allow, else a copy."""
+    """A tensor that shares the memory of `data` (array or tensor) where dtype and device allow,
+    else a copy.
+    """
     wanted = dtypes.raw(dtype)
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else data.to(device=device, dtype=dtype)  # type: ignore[no-any-return]
@@ -95,7 +112,10 @@ asarray = as_tensor
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor that shares the memory of a NumPy array. Errors: TypeError for anything else."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__}); use gradhook.as_tensor for other data")
+        raise TypeError(
+            f"expected np.ndarray (got {type(array).__name__}); use gradhook.as_tensor for other "
+            f"data"
+        )
     dtypes.of(array.dtype)
     return make(np.asarray(array))  # type: ignore[no-any-return]
 
@@ -103,7 +123,10 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def from_cupy(array: Any) -> Tensor:
     """A tensor that shares the memory of a CuPy array. Errors: TypeError for anything else."""
     if not backend.is_cupy(array):
-        raise TypeError(f"expected cupy.ndarray (got {type(array).__name__}); use gradhook.as_tensor for other data")
+        raise TypeError(
+            f"expected cupy.ndarray (got {type(array).__name__}); use gradhook.as_tensor for "
+            f"other data"
+        )
     dtypes.of(array.dtype)
     return make(array)  # type: ignore[no-any-return]
 
@@ -111,7 +134,9 @@ def from_cupy(array: Any) -> Tensor:
 def from_dlpack(source: Any) -> Tensor:
     """A tensor that shares memory with an object that has `__dlpack__` (Array API)."""
     if not hasattr(source, "__dlpack__"):
-        raise TypeError(f"from_dlpack: expected an object with __dlpack__, found {type(source).__name__}")
+        raise TypeError(
+            f"from_dlpack: expected an object with __dlpack__, found {type(source).__name__}"
+        )
     kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
     return as_tensor(np.from_dlpack(source) if kind == 1 else backend.cupy().from_dlpack(source))
 
@@ -121,15 +146,30 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
         size = tuple(size[0])
     shape = tuple(int(n) for n in size)
     if any(n < 0 for n in shape):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
+        )
     return shape
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor of one value. size: ints; dtype: by the value when None."""
-    d = dtypes.raw(dtype) or dtypes.of_scalar(fill_value.item() if isinstance(fill_value, Tensor) else fill_value)
+    d = dtypes.raw(dtype) or dtypes.of_scalar(
+        fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    )
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _finished(np.full(_shape((size,) if isinstance(size, int) else tuple(size)), value, d), device, requires_grad)
+    return _finished(
+        np.full(_shape((size,) if isinstance(size, int) else tuple(size)), value, d),
+        device,
+        requires_grad,
+    )
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -151,16 +191,26 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """start, start + step, ... below end. dtype: int64 when all are ints, else the default dtype."""
+    """start, start + step, ... below end. dtype: int64 when all are ints, else the default
+    dtype.
+    """
     if end is None:
         start, end = 0, start
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
-        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}")
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
     whole = all(isinstance(v, int) for v in (start, end, step))
     d = dtypes.raw(dtype) or (np.dtype("i8") if whole else dtypes.get_default_dtype().np)
     count = int(np.ceil((end - start) / step))
@@ -169,7 +219,13 @@ def arange(
 
 
 def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`steps` values from start to end, both included."""
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
@@ -181,11 +237,22 @@ def linspace(
     return _finished(np.linspace(start, end, int(steps)).astype(d), device, requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Ones on the diagonal, (n, m or n)."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
-    return _finished(np.eye(n, m, dtype=dtypes.raw(dtype) or dtypes.get_default_dtype().np), device, requires_grad)
+    return _finished(
+        np.eye(n, m, dtype=dtypes.raw(dtype) or dtypes.get_default_dtype().np),
+        device,
+        requires_grad,
+    )
 
 
 def rand(
@@ -194,14 +261,20 @@ def rand(
 ) -> Tensor:  # fmt: skip
     """Uniform in [0, 1). size: ints or one sequence."""
     source = generator or random.default_generator
-    return _finished(source.random(_shape(size), dtypes.raw(dtype) or dtypes.get_default_dtype().np), device, requires_grad)
+    return _finished(
+        source.random(_shape(size), dtypes.raw(dtype) or dtypes.get_default_dtype().np),
+        device,
+        requires_grad,
+    )
 
 
 def randn(
     *size: Any, generator: random.Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Standard normal. size: ints or one sequence; a complex dtype has variance 1 over both parts."""
+    """Standard normal. size: ints or one sequence; a complex dtype has variance 1 over both
+    parts.
+    """
     source = generator or random.default_generator
     d = dtypes.raw(dtype) or dtypes.get_default_dtype().np
     shape = _shape(size)
@@ -212,71 +285,112 @@ def randn(
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, *, generator: random.Generator | None = None, dtype: Any = None,
-    device: Any = None, requires_grad: bool = False,
+    low: int, high: Any = None, size: Any = None, *, generator: random.Generator | None = None,
+    dtype: Any = None, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Integers in [low, high); `randint(high, size)` starts at 0. dtype: int64 when None."""
     if size is None:
         low, high, size = 0, low, high
     if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
     source = generator or random.default_generator
-    array = source.integers(int(low), int(high), _shape(tuple(size))).astype(dtypes.raw(dtype) or np.dtype("i8"))
+    array = source.integers(int(low), int(high), _shape(tuple(size))).astype(
+        dtypes.raw(dtype) or np.dtype("i8")
+    )
     return _finished(array, device, requires_grad)
 
 
-def randperm(n: int, *, generator: random.Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(
+    n: int, *, generator: random.Generator | None = None, dtype: Any = None, device: Any = None
+) -> Tensor:
     """The numbers 0..n-1 in random order. dtype: int64 when None."""
     source = generator or random.default_generator
-    return _finished(source.permutation(n).astype(dtypes.raw(dtype) or np.dtype("i8")), device, False)
+    return _finished(
+        source.permutation(n).astype(dtypes.raw(dtype) or np.dtype("i8")), device, False
+    )
 
 
 def _like(input: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
-    return {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device}
+    return {
+        "dtype": input.dtype if dtype is None else dtype,
+        "device": input.device if device is None else device,
+    }
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Zeros of the shape, dtype and device of input."""
     return zeros(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Ones of the shape, dtype and device of input."""
     return ones(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Uninitialised memory of the shape, dtype and device of input."""
     return empty(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """One value in the shape, dtype and device of input."""
-    return full(tuple(input.shape), fill_value, requires_grad=requires_grad, **_like(input, dtype, device))
+    return full(
+        tuple(input.shape), fill_value, requires_grad=requires_grad, **_like(input, dtype, device)
+    )
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Uniform numbers in the shape, dtype and device of input."""
     return rand(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Standard normal numbers in the shape, dtype and device of input."""
     return randn(input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
 
 
 def randint_like(
-    input: Tensor, low: int, high: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    low: int,
+    high: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Random integers in the shape, dtype and device of input."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, requires_grad=requires_grad, **_like(input, dtype, device))
+    return randint(
+        low, high, input.shape, requires_grad=requires_grad, **_like(input, dtype, device)
+    )
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether obj is a Tensor."""
+    return isinstance(obj, Tensor)
 
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_cupy", "from_dlpack", "from_numpy", "full",
-    "full_like", "linspace", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "randperm", "tensor", "zeros", "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_cupy", "from_dlpack",
+    "from_numpy", "full", "full_like", "is_tensor", "linspace", "ones", "ones_like", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -1,16 +1,18 @@
-"""dtype objects with PyTorch's names and NumPy's `==`, promotion, accumulation dtype, what may require grad."""
+"""dtype objects with PyTorch's names and NumPy's `==`, promotion, accumulation dtype, what may
+require grad.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-Truth: TypeAlias = bool  # where the name `bool` is a dtype
 
-
-class dtype:  # noqa: N801 - PyTorch's name
-    """A tensor's element type. Compares equal to the NumPy dtype it stands for; `str` is `gradhook.float32`."""
+class dtype:
+    """A tensor's element type. Compares equal to the NumPy dtype it stands for; `str` is
+    `gradhook.float32`.
+    """
 
     __slots__ = ("is_complex", "is_floating_point", "itemsize", "name", "np", "title")
 
@@ -83,7 +85,9 @@ def of(value: Any) -> dtype:
     found = _BY_NUMPY.get(np.dtype(value))
     if found is None:
         known = ", ".join(d.name for d in ALL)
-        raise TypeError(f"can't convert {np.dtype(value)} to a gradhook dtype; the supported types are: {known}")
+        raise TypeError(
+            f"can't convert {np.dtype(value)} to a gradhook dtype; the supported types are: {known}"
+        )
     return found
 
 
@@ -98,11 +102,15 @@ def get_default_dtype() -> dtype:
 
 
 def set_default_dtype(d: Any) -> None:
-    """Set the dtype of tensors made from Python floats. Errors: TypeError for what is not floating point."""
+    """Set the dtype of tensors made from Python floats. Errors: TypeError for what is not floating
+    point.
+    """
     global _default
     found = of(d)
     if not found.is_floating_point:
-        raise TypeError(f"only floating-point types are supported as the default type, found {found!r}")
+        raise TypeError(
+            f"only floating-point types are supported as the default type, found {found!r}"
+        )
     _default = found
 
 
@@ -135,10 +143,14 @@ def of_scalar(value: Any) -> np.dtype[Any]:
     return _default.np
 
 
-def result_type(dims: list[np.dtype[Any]], zeros: list[np.dtype[Any]], scalars: list[Any]) -> np.dtype[Any]:
-    """PyTorch's promotion of tensors with dimensions, 0-d tensors and Python scalars, in falling priority.
+def result_type(
+    dims: list[np.dtype[Any]], zeros: list[np.dtype[Any]], scalars: list[Any]
+) -> np.dtype[Any]:
+    """PyTorch's promotion of tensors with dimensions, 0-d tensors and Python scalars, in falling
+    priority.
 
-    A lower priority takes part only when its category (bool < integer < floating < complex) is higher.
+    A lower priority takes part only when its category (bool < integer < floating < complex) is
+    higher.
     Source: PyTorch documentation, tensor attributes, "type promotion".
     """
     numbers = [of_scalar(s) for s in scalars]
@@ -158,14 +170,18 @@ def result_type(dims: list[np.dtype[Any]], zeros: list[np.dtype[Any]], scalars: 
 
 
 def _adopt(tensor: np.dtype[Any], number: np.dtype[Any]) -> np.dtype[Any]:
-    """A tensor meets a Python number of a higher category: the number's category, the tensor's precision."""
+    """A tensor meets a Python number of a higher category: the number's category, the tensor's
+    precision.
+    """
     if number.kind == "c":
         return complex_of(tensor)
     return number
 
 
 def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """PyTorch's promote_types: as NumPy's, but integer with floating is the floating one, f16 stays beside ints."""
+    """PyTorch's promote_types: as NumPy's, but integer with floating is the floating one, f16
+    stays beside ints.
+    """
     if a == b:
         return a
     low, high = (a, b) if _CATEGORY[a.kind] <= _CATEGORY[b.kind] else (b, a)
@@ -174,13 +190,17 @@ def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return np.promote_types(a, b)
 
 
-class finfo:  # noqa: N801 - PyTorch's name
-    """Limits of a floating-point dtype: bits, eps, min, max, tiny, smallest_normal, resolution (Python numbers)."""
+class finfo:
+    """Limits of a floating-point dtype: bits, eps, min, max, tiny, smallest_normal, resolution
+    (Python numbers).
+    """
 
     def __init__(self, type: Any = None) -> None:
         d = _default if type is None else of(type)
         if d.np.kind not in "fc":
-            raise TypeError(f"gradhook.finfo() requires a floating point input type, found {d!r}; use iinfo")
+            raise TypeError(
+                f"gradhook.finfo() requires a floating point input type, found {d!r}; use iinfo"
+            )
         limits = np.finfo(d.np)
         self.dtype = d.to_real().name
         self.bits = int(limits.bits)
@@ -190,27 +210,37 @@ class finfo:  # noqa: N801 - PyTorch's name
 
     def __repr__(self) -> str:
         return (
-            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, "
             f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
         )
 
 
-class iinfo:  # noqa: N801 - PyTorch's name
+class iinfo:
     """Limits of an integer dtype: bits, min, max (Python ints)."""
 
     def __init__(self, type: Any) -> None:
         d = of(type)
         if d.np.kind not in "iu":
-            raise TypeError(f"gradhook.iinfo() requires an integer input type, found {d!r}; use finfo")
+            raise TypeError(
+                f"gradhook.iinfo() requires an integer input type, found {d!r}; use finfo"
+            )
         limits = np.iinfo(d.np)
-        self.dtype, self.bits, self.min, self.max = d.name, int(limits.bits), int(limits.min), int(limits.max)
+        self.dtype, self.bits, self.min, self.max = (
+            d.name,
+            int(limits.bits),
+            int(limits.min),
+            int(limits.max),
+        )
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
 __all__ = [
-    "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "finfo", "float16", "float32", "float64",
-    "get_default_dtype", "half", "iinfo", "int8", "int16", "int32", "int64", "long", "promote_types", "set_default_dtype",
+    "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "finfo", "float16",
+    "float32", "float64",
+    "get_default_dtype", "half", "iinfo", "int8", "int16", "int32", "int64", "long",
+    "set_default_dtype",
     "short", "uint8",
 ]  # fmt: skip

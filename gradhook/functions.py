@@ -1,6 +1,8 @@
-"""Public functions, Tensor methods, operators and in-place forms, generated from the op table's `torch` signatures.
+"""Public functions, Tensor methods, operators and in-place forms, generated from the op table's
+`torch` signatures.
 
-Each is an ordinary importable function; a hand-written one of the same name in overloads.py takes its place.
+Each is an ordinary importable function; a hand-written one of the same name in overloads.py takes
+its place.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 class Signature:
     """A parsed `torch` signature and how its parameters reach the op.
 
-    header: its text for a `def`; defaults included. call: argument text for the recorder. lines: statements before.
+    header: its text for a `def`; defaults included. call: argument text for the recorder. lines:
+    statements before.
     """
 
     def __init__(self, row: Op) -> None:
@@ -47,7 +50,10 @@ class Signature:
             else:
                 tensors.append(f"*{name}" if name == star else name)
         if len([t for t in tensors if t[0] != "*"]) > len(row.inputs):
-            raise TypeError(f"op {row.name!r}: its torch signature {row.torch!r} has parameters the forward lacks")
+            raise TypeError(
+                f"op {row.name!r}: its torch signature {row.torch!r} has parameters the forward "
+                f"lacks"
+            )
         self.first = tensors[0] if tensors else ""
         self.call = ", ".join(tensors + attributes)
         self.rest = ", ".join(tensors[1:] + attributes)
@@ -87,7 +93,10 @@ def public(row: Op) -> Callable[..., Any]:
     s = Signature(row)
     body = [f"def {s.name}{s.parameters}:", *(f"    {line}" for line in s.lines)]
     if row.operator:
-        body += [f"    found = R.{row.name}({s.call})", f"    if found is NotImplemented: raise unsupported({s.name!r}, {s.call})"]
+        body += [
+            f"    found = R.{row.name}({s.call})",
+            f"    if found is NotImplemented: raise unsupported({s.name!r}, {s.call})",
+        ]
         body.append("    return found")
     else:
         body.append(f"    return R.{row.name}({s.call})")
@@ -136,7 +145,9 @@ def operators(row: Op) -> dict[str, Callable[..., Any]]:
 
 
 def table_functions(namespace: str = "") -> dict[str, Callable[..., Any]]:
-    """The public functions of one namespace ("", "nn.functional", "special") by name, aliases included."""
+    """The public functions of one namespace ("", "nn.functional", "special") by name, aliases
+    included.
+    """
     return dict(_FUNCTIONS.get(namespace, {}))
 
 
@@ -181,4 +192,4 @@ def _take_overloads() -> None:
 _generate()
 _take_overloads()
 globals().update(_FUNCTIONS[""])
-__all__ = sorted(_FUNCTIONS[""])  # noqa: PLE0605
+__all__ = sorted(_FUNCTIONS[""])

@@ -66,14 +66,15 @@ def setitem(tensor: Tensor, index: Any, value: Any) -> None:
 def _scalar_like(target: Tensor) -> Tensor:
     from gradhook.autograd.binding import make
 
-    return make(backend.array_module(target._a).zeros((), target._a.dtype))
+    made: Tensor = make(backend.array_module(target._a).zeros((), target._a.dtype))
+    return made
 
 
 def _trimmed(value: Tensor, ndim: int) -> Tensor:
     """value without leading dimensions of 1 beyond `ndim`."""
     extra = value.ndim - ndim
     if extra > 0 and all(n == 1 for n in value.shape[:extra]):
-        return ops.reshape(value, shape=tuple(value.shape[extra:]))
+        value = ops.reshape(value, shape=tuple(value.shape[extra:]))
     return value
 
 

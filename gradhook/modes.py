@@ -1,7 +1,8 @@
-"""Grad modes: one immutable `Modes` value in one ContextVar, set and restored by hand, in `finally`.
+"""Grad modes: one immutable `Modes` value in one ContextVar, set and restored by hand, in
+`finally`.
 
-Source: PyTorch's `torch.no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode` (thread-local there; a ContextVar
-here, so that asyncio tasks and threads have their own).
+Source: PyTorch's `torch.no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`
+(thread-local there; a ContextVar here, so that asyncio tasks and threads have their own).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What a recorder asks for: grad (record nodes), inference (tensors made now are inference tensors)."""
+    """What a recorder asks for: grad (record nodes), inference (tensors made now are inference
+    tensors).
+    """
 
     grad: bool = True
     inference: bool = False
@@ -51,7 +54,8 @@ def with_grad(modes: Modes, grad: bool) -> Modes:
 
 
 class ModeContext:
-    """A context manager and decorator (of functions, generators and coroutines) that changes the modes within.
+    """A context manager and decorator (of functions, generators and coroutines) that changes the
+    modes within.
 
     A decorated generator has the mode while its body runs, and its caller's mode at every yield.
     """
@@ -69,7 +73,12 @@ class ModeContext:
         set_modes(self.change(outer))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         set_modes(self._outer.pop())
 
     def clone(self) -> ModeContext:
@@ -78,7 +87,9 @@ class ModeContext:
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, found class {function.__qualname__}")
+            raise TypeError(
+                f"{type(self).__name__} decorates functions, found class {function.__qualname__}"
+            )
         if inspect.isgeneratorfunction(function):
             return cast(F, functools.wraps(function)(functools.partial(self._drive, function)))
         if inspect.iscoroutinefunction(function):
@@ -97,7 +108,9 @@ class ModeContext:
 
         return cast(F, wrapper)
 
-    def _drive(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+    def _drive(
+        self, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Generator[Any, Any, Any]:
         generator = function(*args, **kwargs)
         send, value = generator.send, None
         try:
@@ -118,8 +131,10 @@ class ModeContext:
                 generator.close()
 
 
-class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
-    """Operations inside are not recorded. As `torch.no_grad`; also a decorator, with or without parentheses."""
+class no_grad(ModeContext):
+    """Operations inside are not recorded. As `torch.no_grad`; also a decorator, with or without
+    parentheses.
+    """
 
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
@@ -135,15 +150,17 @@ class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
         return with_grad(modes, False)
 
 
-class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
+class enable_grad(no_grad):
     """Operations inside are recorded, also within `no_grad`. As `torch.enable_grad`."""
 
     def change(self, modes: Modes) -> Modes:
         return with_grad(modes, True) if not modes.inference else modes
 
 
-class set_grad_enabled(ModeContext):  # noqa: N801 - PyTorch's name
-    """Set recording on or off at once; as a context manager, until its end. As `torch.set_grad_enabled`."""
+class set_grad_enabled(ModeContext):
+    """Set recording on or off at once; as a context manager, until its end. As
+    `torch.set_grad_enabled`.
+    """
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -173,8 +190,9 @@ class set_grad_enabled(ModeContext):  # noqa: N801 - PyTorch's name
         return fresh
 
 
-class inference_mode(ModeContext):  # noqa: N801 - PyTorch's name
-    """No recording, and tensors made inside have no version: they can't be saved for backward later.
+class inference_mode(ModeContext):
+    """No recording, and tensors made inside have no version: they can't be saved for backward
+    later.
 
     As `torch.inference_mode(mode=True)`.
     """
@@ -191,7 +209,11 @@ class inference_mode(ModeContext):  # noqa: N801 - PyTorch's name
         self.mode = mode
 
     def change(self, modes: Modes) -> Modes:
-        return replace(modes, grad=False, inference=True) if self.mode else replace(modes, grad=True, inference=False)
+        return (
+            replace(modes, grad=False, inference=True)
+            if self.mode
+            else replace(modes, grad=True, inference=False)
+        )
 
     def clone(self) -> ModeContext:
         return type(self)(self.mode)

@@ -1,6 +1,8 @@
-"""How a tensor prints: PyTorch's layout (`tensor([[1., 1.], [1., 1.]])`), four digits, summarised above 1000 elements.
+"""How a tensor prints: PyTorch's layout (`tensor([[1., 1.], [1., 1.]])`), four digits, summarised
+above 1000 elements.
 
-Source: PyTorch's printed forms; `set_printoptions` takes precision, threshold, edgeitems, linewidth, sci_mode.
+Source: PyTorch's printed forms; `set_printoptions` takes precision, threshold, edgeitems,
+linewidth, sci_mode.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from gradhook import dtypes
 
 @dataclass(slots=True)
 class PrintOptions:
-    """precision: digits after the point; threshold: elements above which a tensor is summarised to edgeitems an end of
-    each axis; linewidth: characters; sci_mode: True, False or None (decide by the values)."""
+    """precision: digits after the point; threshold: elements above which a tensor is summarised to
+    edgeitems an end of each axis; linewidth: characters; sci_mode: True, False or None (decide by
+    the values)."""
 
     precision: int = 4
     threshold: float = 1000
@@ -33,7 +36,10 @@ def set_printoptions(**options: Any) -> None:
     """Set precision, threshold, edgeitems, linewidth or sci_mode of printed tensors."""
     for name, value in options.items():
         if name not in PrintOptions.__slots__:  # type: ignore[attr-defined]
-            raise TypeError(f"set_printoptions: no option {name!r}, expected some of {list(PrintOptions.__slots__)}")  # type: ignore[attr-defined]
+            raise TypeError(
+                f"set_printoptions: no option {name!r}, expected some of "
+                f"{list(PrintOptions.__slots__)}"
+            )  # type: ignore[attr-defined]
         setattr(OPTIONS, name, value)
 
 
@@ -119,9 +125,18 @@ def _body(a: np.ndarray[Any, Any], indent: int, summarise: bool, form: Any) -> s
     return "[" + ("," + "\n" * (a.ndim - 1) + " " * (indent + 1)).join(texts) + "]"
 
 
-def tensor_repr(values: np.ndarray[Any, Any], prefix: str, place: list[str], history: list[str]) -> str:
-    """`prefix` + the values + place + size + dtype + history + ")", broken at the line width. values: host array of any shape and dtype."""
-    defaults = (dtypes.get_default_dtype().np, np.dtype("i8"), np.dtype("?"), dtypes.complex_of(dtypes.get_default_dtype().np))
+def tensor_repr(
+    values: np.ndarray[Any, Any], prefix: str, place: list[str], history: list[str]
+) -> str:
+    """`prefix` + the values + place + size + dtype + history + ")", broken at the line width.
+    values: host array of any shape and dtype.
+    """
+    defaults = (
+        dtypes.get_default_dtype().np,
+        np.dtype("i8"),
+        np.dtype("?"),
+        dtypes.complex_of(dtypes.get_default_dtype().np),
+    )
     indent = len(prefix)
     suffixes = list(place)
     if values.size == 0:

@@ -11,7 +11,9 @@ from typing import NamedTuple, Self
 
 
 class Transfer(NamedTuple):
-    """One copy between device and host. nbytes: its size; module: dotted path of the module call, "" outside."""
+    """One copy between device and host. nbytes: its size; module: dotted path of the module call,
+    "" outside.
+    """
 
     nbytes: int
     module: str
@@ -21,8 +23,10 @@ _counters: ContextVar[tuple[transfers, ...]] = ContextVar("gradhook_transfers", 
 module_path: ContextVar[str] = ContextVar("gradhook_module_path", default="")
 
 
-class transfers:  # noqa: N801 - a context manager, named as a function
-    """`with profiler.transfers() as t:` collects every host copy made inside: `t.count`, `t.nbytes`, `t.events`."""
+class transfers:
+    """`with profiler.transfers() as t:` collects every host copy made inside: `t.count`,
+    `t.nbytes`, `t.events`.
+    """
 
     def __init__(self) -> None:
         self.events: list[Transfer] = []
@@ -48,7 +52,12 @@ class transfers:  # noqa: N801 - a context manager, named as a function
         _counters.set((*_counters.get(), self))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         _counters.set(tuple(c for c in _counters.get() if c is not self))
 
 

@@ -1,4 +1,6 @@
-"""Generators of random numbers: reproducible on one backend. Source of names: torch.Generator, torch.manual_seed."""
+"""Generators of random numbers: reproducible on one backend. Source of names: torch.Generator,
+torch.manual_seed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from gradhook import backend
 
 
 class Generator:
-    """A stream of random numbers. device: "cpu" (NumPy's PCG64) or "cuda" (CuPy's generator of that device)."""
+    """A stream of random numbers. device: "cpu" (NumPy's PCG64) or "cuda" (CuPy's generator of
+    that device).
+    """
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = backend.device(device)
@@ -41,7 +45,9 @@ class Generator:
     def set_state(self, state: dict[str, Any]) -> Generator:
         """Continue from a state of get_state(). Errors: TypeError for what is none."""
         if not isinstance(state, dict) or "bits" not in state:
-            raise TypeError(f"set_state: expected a state from get_state(), found {type(state).__name__}")
+            raise TypeError(
+                f"set_state: expected a state from get_state(), found {type(state).__name__}"
+            )
         self._seed = state["seed"]
         self._bits.bit_generator.state = state["bits"]
         return self
@@ -54,12 +60,18 @@ class Generator:
         return self._device_bits
 
     def random(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
-        """Raw uniform array in [0, 1). shape: tuple; dtype: floating NumPy dtype; like: an array of the module wanted."""
+        """Raw uniform array in [0, 1). shape: tuple; dtype: floating NumPy dtype; like: an array
+        of the module wanted.
+        """
         xp = np if like is None else backend.array_module(like)
         d = np.dtype(dtype)
         if d.itemsize < 4:
             return self._source(xp).random(shape, dtype=np.float32).astype(d)
-        return np.asarray(self._source(xp).random(shape, dtype=d)) if xp is np else self._source(xp).random(shape, d)
+        return (
+            np.asarray(self._source(xp).random(shape, dtype=d))
+            if xp is np
+            else self._source(xp).random(shape, d)
+        )
 
     def normal(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
         """Raw standard normal array; parameters as `random`."""

@@ -7,7 +7,9 @@ from typing import Any
 
 
 class Size(tuple[int, ...]):
-    """A tensor's shape: a tuple of ints that prints as `gradhook.Size([2, 3])`. Source: torch.Size."""
+    """A tensor's shape: a tuple of ints that prints as `gradhook.Size([2, 3])`. Source:
+    torch.Size.
+    """
 
     __slots__ = ()
 

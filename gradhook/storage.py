@@ -1,6 +1,8 @@
-"""Storage: one array with its version, its device and one cached host copy; cells share the version between views.
+"""Storage: one array with its version, its device and one cached host copy; cells share the
+version between views.
 
-A cell is the list `[version, Storage | None]` that a tensor, its views and what was saved of them have in common.
+A cell is the list `[version, Storage | None]` that a tensor, its views and what was saved of them
+have in common.
 It is made when first needed (a save, a view, an in-place op); its Storage when first asked for.
 """
 
@@ -16,11 +18,14 @@ Cell = list[Any]
 
 
 class InferenceCell:
-    """The cell of an inference tensor: it has no version, so reading one says why and what to do."""
+    """The cell of an inference tensor: it has no version, so reading one says why and what to
+    do.
+    """
 
     def __getitem__(self, index: int) -> Any:
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
+            "Inference tensors cannot be saved for backward. To work around you can make a clone "
+            "to get a normal "
             "tensor and use it in autograd."
         )
 
@@ -31,8 +36,8 @@ INFERENCE: Any = InferenceCell()
 class Storage:
     """One array and what is known of it.
 
-    array: the CuPy or NumPy array, any shape. version: how often it was written in place. lent: a hook holds it, so
-    the first in-place op on it copies first and its NumPy export is read-only.
+    array: the CuPy or NumPy array, any shape. version: how often it was written in place. lent: a
+    hook holds it, so the first in-place op on it copies first and its NumPy export is read-only.
     """
 
     __slots__ = ("__weakref__", "_host", "array", "lent", "version")
@@ -54,7 +59,9 @@ class Storage:
         return int(self.array.nbytes)
 
     def host(self) -> np.ndarray[Any, Any]:
-        """The values as a NumPy array: the array itself on the CPU, else ONE cached copy, counted as a transfer."""
+        """The values as a NumPy array: the array itself on the CPU, else ONE cached copy, counted
+        as a transfer.
+        """
         if not backend.is_cupy(self.array):
             return np.asarray(self.array)
         if self._host is None:
@@ -82,7 +89,9 @@ def storage_in(cell: Cell, array: Any) -> Storage:
 
 
 def bump_cell(cell: Cell) -> None:
-    """One in-place write happened. Errors: RuntimeError for an inference tensor outside inference mode."""
+    """One in-place write happened. Errors: RuntimeError for an inference tensor outside inference
+    mode.
+    """
     cell[0] += 1
     if cell[1] is not None:
         cell[1].moved(cell[0])

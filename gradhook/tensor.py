@@ -1,35 +1,33 @@
 """Tensor: an array with history. What is not generated from the op table (methods.py adds those).
 
-Slots: `_a` the bare array; `_v` its version cell (None until needed, storage.py); `_node`, `_nr` the edge its gradient
-goes to (AccumulateGrad for a leaf that requires grad, None without gradient); `_view` where it is a view; `_slot` what
-it keeps about its gradient. Source of names and behaviour: torch.Tensor.
+Slots: `_a` the bare array; `_v` its version cell (None until needed, storage.py); `_node`, `_nr`
+the edge its gradient goes to (AccumulateGrad for a leaf that requires grad, None without
+gradient); `_view` where it is a view; `_slot` what it keeps about its gradient. Source of names
+and behaviour: torch.Tensor.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from gradhook import backend, dtypes, printing
-from gradhook.autograd import api, binding, record
-from gradhook.autograd.graph import AccumulateGrad, GradientSlot, Node, hook_table
-from gradhook.autograd.views import alias, edge_of
-from gradhook.hooks.handle import RemovableHandle
-from gradhook.hooks.registry import HookTable
-from gradhook.methods import TensorMethods
+from gradhook.autograd import binding, record
+from gradhook.autograd.views import edge_of
 from gradhook.size import Size
 from gradhook.storage import INFERENCE, Storage, storage_in
+from gradhook.tensor_history import TensorHistory
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorHistory):
     """A multi-dimensional array of one dtype on one device, with automatic differentiation.
 
-    Made by `gradhook.tensor`, `as_tensor`, `from_numpy`, `zeros`, ...; operations on it return Tensors.
+    Made by `gradhook.tensor`, `as_tensor`, `from_numpy`, `zeros`, ...; operations on it return
+    Tensors.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_a", "_node", "_nr", "_slot", "_v", "_view")
@@ -37,10 +35,16 @@ class Tensor(TensorMethods):
     __array_priority__ = 1000
 
     def __new__(cls, data: Any = (), *, device: Any = None) -> Any:
-        """torch.Tensor(data): of the default dtype; use gradhook.tensor. Subclasses are made by `as_subclass`."""
+        """torch.Tensor(data): of the default dtype; use gradhook.tensor. Subclasses are made by
+        `as_subclass`.
+        """
         from gradhook.creation import tensor, zeros
 
-        made = zeros(data, device=device) if isinstance(data, int) else tensor(data, dtype=dtypes.get_default_dtype())
+        made = (
+            zeros(data, device=device)
+            if isinstance(data, int)
+            else tensor(data, dtype=dtypes.get_default_dtype())
+        )
         return made.as_subclass(cls)
 
     def as_subclass(self, cls: type) -> Any:
@@ -63,7 +67,10 @@ class Tensor(TensorMethods):
     def _dim(self, dim: int) -> int:
         n = max(self._a.ndim, 1)
         if not -n <= dim < n:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got "
+                f"{dim})"
+            )
         return dim
 
     @property
@@ -128,207 +135,6 @@ class Tensor(TensorMethods):
         """The address of the first element."""
         return int(self._a.data.ptr if self.is_cuda else self._a.__array_interface__["data"][0])
 
-    # ---- history ---------------------------------------------------------------------------
-    @property
-    def requires_grad(self) -> bool:
-        return edge_of(self) is not None
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.requires_grad_(value)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Start or stop recording on this leaf. Errors: RuntimeError for integer dtypes and for non-leaf tensors."""
-        if requires_grad == (edge_of(self) is not None):
-            return self
-        if not requires_grad:
-            if self._node is not None and not self._node.leaf:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
-                    "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-                )
-            self._slot_made().parked = self._node  # its hooks come back with requires_grad_(True)
-            self._node = None
-            return self
-        if not dtypes.is_differentiable(self._a.dtype):
-            raise RuntimeError(
-                "only Tensors of floating point and complex dtype can require gradients, found "
-                f"{self.dtype!r}; cast with .float() first"
-            )
-        if self._v is INFERENCE:
-            raise RuntimeError(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; clone() it first."
-            )
-        slot = self._slot_made()
-        self._node, slot.parked = slot.parked or self._accumulator(), None
-        self._nr = 0
-        return self
-
-    def _accumulator(self) -> AccumulateGrad:
-        slot = self._slot_made()
-        slot.leaf = weakref.ref(self)
-        slot.array = self._a
-        return AccumulateGrad(slot, self._a.shape, self._a.dtype)
-
-    def _slot_made(self) -> GradientSlot:
-        if self._slot is None:
-            self._slot = GradientSlot()
-        return self._slot
-
-    @property
-    def is_leaf(self) -> bool:
-        node = edge_of(self)
-        return node is None or node.leaf
-
-    @property
-    def grad_fn(self) -> Node | None:
-        """The node that made it, None for a leaf."""
-        node = edge_of(self)
-        return None if node is None or node.leaf else node
-
-    @property
-    def output_nr(self) -> int:
-        return int(self._nr)
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The accumulated gradient. A non-leaf has one only after retain_grad(); reading it warns otherwise."""
-        slot = self._slot
-        if slot is None or slot.grad is None:
-            node = self._node
-            if node is not None and not node.leaf and not (slot is not None and slot.retains):
-                warnings.warn(
-                    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
-                    "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
-                    "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
-                    stacklevel=2,
-                )
-            return None
-        return slot.grad  # type: ignore[no-any-return]
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        if value is None:
-            if self._slot is not None:
-                self._slot.grad = None
-            return
-        if not isinstance(value, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
-        if value is self:
-            raise RuntimeError("can't assign Variable as its own grad")
-        if value._a.shape != self._a.shape:
-            raise RuntimeError(
-                f"assigned grad has data of a different size: expected {list(self._a.shape)}, got {list(value._a.shape)}"
-            )
-        if value._a.dtype != self._a.dtype:
-            raise RuntimeError(
-                f"assigned grad has data of a different type: expected {self.dtype!r}, got {value.dtype!r}"
-            )
-        if value.device != self.device:
-            raise RuntimeError(f"assigned grad has data located on a different device: {value.device}, not {self.device}")
-        self._slot_made().grad = value
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
-
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-    ) -> None:
-        """Gradients of this tensor for the leaves, added to their .grad. See `gradhook.autograd.backward`."""
-        api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in .grad. Errors: RuntimeError when it requires no grad."""
-        node = edge_of(self)
-        if node is None:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if not node.leaf:
-            slot = self._slot_made()
-            slot.retains = True
-            node.hook_set().retains[self._nr] = slot
-
-    @property
-    def retains_grad(self) -> bool:
-        return self._slot is not None and self._slot.retains and not self.is_leaf
-
-    def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-        """`hook(grad) -> Tensor or None` once a backward run, with the summed gradient; a Tensor replaces it.
-
-        Errors: RuntimeError when the tensor requires no grad; TypeError for what is not callable.
-        """
-        node = edge_of(self)
-        if node is None:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient; call requires_grad_() first"
-            )
-        return hook_table(node, self._nr).add(hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """`hook(param) -> None` after .grad of this leaf was accumulated by `backward`.
-
-        Errors: RuntimeError for a non-leaf or a tensor that requires no grad.
-        """
-        node = edge_of(self)
-        if node is None:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient; call requires_grad_() first"
-            )
-        if not node.leaf:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        slot = self._slot_made()
-        if slot.post_accumulate is None:
-            slot.post_accumulate = HookTable()
-        return slot.post_accumulate.add(hook)
-
-    @property
-    def _backward_hooks(self) -> HookTable | None:
-        node = self._node
-        return None if node is None or node.hooks is None else node.hooks.tensor.get(self._nr)
-
-    @property
-    def _post_accumulate_grad_hooks(self) -> HookTable | None:
-        return None if self._slot is None else self._slot.post_accumulate
-
-    def detach(self) -> Tensor:
-        """The same memory without history; in-place writes are seen by both."""
-        return alias(self)
-
-    def detach_(self) -> Tensor:
-        """Drop the history of this tensor. Errors: RuntimeError for a view."""
-        if self._view is not None:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-        if self._node is not None:
-            self._node, self._nr = None, 0
-        return self
-
-    @property
-    def data(self) -> Tensor:
-        """The same memory without history and with a version of its own, as torch's."""
-        return binding.make(self._a)
-
-    @data.setter
-    def data(self, value: Tensor) -> None:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"data must be set to a Tensor, found {type(value).__name__}")
-        self._a = value._a
-        self._view = None
-        if self._slot is not None and self._node is not None and self._node.leaf:
-            self._slot.array = value._a
-            self._node.shape, self._node.dtype = value._a.shape, value._a.dtype
-
-    @property
-    def _version(self) -> int:
-        """How often the memory was written in place."""
-        return 0 if self._v is None else int(self._v[0])
-
-    @property
-    def _base(self) -> Tensor | None:
-        return None if self._view is None else self._view.base
-
-    def _is_view(self) -> bool:
-        return self._view is not None
-
     # ---- values ----------------------------------------------------------------------------
     def storage(self) -> Storage:
         """The Storage of this tensor's array, made on first demand."""
@@ -347,11 +153,13 @@ class Tensor(TensorMethods):
         """
         if not force and edge_of(self) is not None:
             raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
             )
         if self.is_cuda and not force:
             raise TypeError(
-                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                f"copy the tensor to host "
                 "memory first."
             )
         return self._exported(self._host())
@@ -376,7 +184,9 @@ class Tensor(TensorMethods):
     def item(self) -> Any:
         """The one element as a Python number. Errors: RuntimeError for more or fewer elements."""
         if self._a.size != 1:
-            raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
+            raise RuntimeError(
+                f"a Tensor with {self._a.size} elements cannot be converted to Scalar"
+            )
         return self._host().item()
 
     def tolist(self) -> Any:
@@ -420,7 +230,11 @@ class Tensor(TensorMethods):
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self._a.ndim == 0 and spec else object.__format__(self, spec)
+        return (
+            format(self.item(), spec)
+            if self._a.ndim == 0 and spec
+            else object.__format__(self, spec)
+        )
 
     def __repr__(self) -> str:
         return self._printed("tensor(")
@@ -441,7 +255,8 @@ class Tensor(TensorMethods):
         """A copy with its .grad. Errors: RuntimeError for a non-leaf, as PyTorch."""
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the "
                 "moment; use .detach().clone() for a tensor with history."
             )
         if id(self) in memo:
@@ -450,7 +265,9 @@ class Tensor(TensorMethods):
         memo[id(self)] = made
         if self._slot is not None and self._slot.grad is not None:
             made.grad = copy.deepcopy(self._slot.grad, memo)
-        made.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k[0] != "_"}, memo))
+        made.__dict__.update(
+            copy.deepcopy({k: v for k, v in self.__dict__.items() if k[0] != "_"}, memo)
+        )
         return made
 
     def _rebuilt(self, array: Any, requires_grad: bool) -> Any:
@@ -460,17 +277,27 @@ class Tensor(TensorMethods):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "only leaf tensors can be pickled; use .detach() for a tensor with history (its graph is not saved)"
+                "only leaf tensors can be pickled; use .detach() for a tensor with history (its "
+                "graph is not saved)"
             )
         if self._backward_hooks:
             warnings.warn(
-                "backward hooks on a tensor are not serialized; register them again after loading", stacklevel=3
+                "backward hooks on a tensor are not serialized; register them again after loading",
+                stacklevel=3,
             )
         state = {k: v for k, v in self.__dict__.items() if k[0] != "_"}
-        return _unpickled, (type(self), self._host(), str(self.device), self._node is not None, state)
+        return _unpickled, (
+            type(self),
+            self._host(),
+            str(self.device),
+            self._node is not None,
+            state,
+        )
 
 
-def _unpickled(cls: type, host: Any, device: str, requires_grad: bool, state: dict[str, Any]) -> Any:
+def _unpickled(
+    cls: type, host: Any, device: str, requires_grad: bool, state: dict[str, Any]
+) -> Any:
     array = backend.to_device(host, device if device == "cpu" or backend.is_available() else "cpu")
     made = binding.make(array).as_subclass(cls)
     made.__dict__.update(state)

@@ -1,4 +1,6 @@
-"""`backward` and `grad`: from tensors to a GraphTask and back. Source: torch.autograd's functions and error texts."""
+"""`backward` and `grad`: from tensors to a GraphTask and back. Source: torch.autograd's functions
+and error texts.
+"""
 
 from __future__ import annotations
 
@@ -41,23 +43,31 @@ def backward(
 ) -> None:
     """Gradients of `tensors` for the leaves (or for `inputs`), added to their .grad.
 
-    tensors: one or several; grad_tensors: the gradient of each, same shape (None for a scalar: 1). retain_graph:
+    tensors: one or several; grad_tensors: the gradient of each, same shape (None for a scalar: 1).
+    retain_graph:
     keep saved tensors for another run (default: create_graph). inputs: only these tensors' .grad.
-    Errors: RuntimeError for a non-scalar without gradient, tensors without history, a graph already freed.
+    Errors: RuntimeError for a non-scalar without gradient, tensors without history, a graph
+    already freed.
     """
     outputs = _sequence(tensors)
     given = _sequence(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
-    task = GraphTask(carrier_for(create_graph), create_graph if retain_graph is None else bool(retain_graph))
+    task = GraphTask(
+        carrier_for(create_graph), create_graph if retain_graph is None else bool(retain_graph)
+    )
     roots = _roots(outputs, given, task.carrier)
     if inputs is not None:
         wanted = _sequence(inputs)
         if not wanted:
-            raise RuntimeError("'inputs' argument to backward() cannot be empty; leave it out for all leaves.")
+            raise RuntimeError(
+                "'inputs' argument to backward() cannot be empty; leave it out for all leaves."
+            )
         targets = _edges(wanted)
         for (node, nr), t in zip(targets, wanted, strict=True):
             if not node.leaf:
                 if isinstance(t, GradientEdge):
-                    raise RuntimeError("backward(inputs=) takes a GradientEdge of a leaf only; use autograd.grad")
+                    raise RuntimeError(
+                        "backward(inputs=) takes a GradientEdge of a leaf only; use autograd.grad"
+                    )
                 task.captures.setdefault(node, []).append(Capture(nr, t))
         restrict(task, [r[0] for r in roots], {n for n, _ in targets}, run_targets=True)
     run(roots, task)
@@ -74,17 +84,24 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of `outputs` for `inputs`, as a tuple; nothing is added to .grad.
 
-    grad_outputs: as grad_tensors of `backward`. allow_unused: None for an input that the outputs don't depend on
-    (default: materialize_grads); materialize_grads: zeros for it. Values are those after the inputs' tensor hooks.
-    Errors: RuntimeError for inputs without grad or unused; ValueError for materialize_grads with allow_unused=False.
+    grad_outputs: as grad_tensors of `backward`. allow_unused: None for an input that the outputs
+    don't depend on (default: materialize_grads); materialize_grads: zeros for it. Values are those
+    after the inputs' tensor hooks.
+    Errors: RuntimeError for inputs without grad or unused; ValueError for materialize_grads with
+    allow_unused=False.
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "False."
+        )
     outs, wanted = _sequence(outputs), _sequence(inputs)
     given = _sequence(grad_outputs) if grad_outputs is not None else [None] * len(outs)
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
-    task = GraphTask(carrier_for(create_graph), create_graph if retain_graph is None else bool(retain_graph))
+    task = GraphTask(
+        carrier_for(create_graph), create_graph if retain_graph is None else bool(retain_graph)
+    )
     roots = _roots(outs, given, task.carrier)
     captures = []
     for node, nr in _edges(wanted):
@@ -98,12 +115,15 @@ def grad(
     )
 
 
-def _captured(k: int, t: Any, capture: Capture, carrier: Carrier, allow_unused: bool, materialize: bool) -> Any:
+def _captured(
+    k: int, t: Any, capture: Capture, carrier: Carrier, allow_unused: bool, materialize: bool
+) -> Any:
     if capture.value is not None:
         return carrier.wrap(capture.value)
     if not allow_unused:
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            "allow_unused=True if "
             f"this is the desired behavior. (input {k})"
         )
     if not materialize:
@@ -127,11 +147,14 @@ def _edges(inputs: list[Any]) -> list[tuple[Node, int]]:
             edges.append((t.node, t.output_nr))
             continue
         if not isinstance(t, Binding.tensor):
-            raise TypeError(f"inputs[{k}]: expected a Tensor or a GradientEdge, found {type(t).__name__}")
+            raise TypeError(
+                f"inputs[{k}]: expected a Tensor or a GradientEdge, found {type(t).__name__}"
+            )
         node = edge_of(t)
         if node is None:
             raise RuntimeError(
-                f"One of the differentiated Tensors does not require grad (input {k}, shape {tuple(t._a.shape)}); "
+                f"One of the differentiated Tensors does not require grad (input {k}, shape "
+                f"{tuple(t._a.shape)}); "
                 "call requires_grad_() on it before the computation"
             )
         edges.append((node, t._nr))
@@ -149,7 +172,8 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
         node, nr = (t.node, t.output_nr) if edge else (edge_of(t), t._nr)
         if node is None:
             raise RuntimeError(
-                f"element {k} of tensors does not require grad and does not have a grad_fn; call requires_grad_() on "
+                f"element {k} of tensors does not require grad and does not have a grad_fn; call "
+                f"requires_grad_() on "
                 "the leaves, and compute outside no_grad()"
             )
         shape, dtype, kind = node.meta(nr) if edge else (t._a.shape, t._a.dtype, type(t._a))
@@ -164,7 +188,8 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
 def _seed(shape: Any, dtype: Any, kind: type, carrier: Carrier) -> Any:
     if int(np.prod(shape)) != 1:
         raise RuntimeError(
-            f"grad can be implicitly created only for scalar outputs, found shape {tuple(shape)}; pass gradient=, or "
+            f"grad can be implicitly created only for scalar outputs, found shape {tuple(shape)}; "
+            f"pass gradient=, or "
             "reduce with .sum()"
         )
     if dtype.kind != "f":
@@ -183,16 +208,21 @@ def _seed(shape: Any, dtype: Any, kind: type, carrier: Carrier) -> Any:
 
 def _given(k: int, g: Any, shape: Any, dtype: Any, carrier: Carrier) -> Any:
     if not isinstance(g, Binding.tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__} (gradient {k})")
+        raise TypeError(
+            f"gradients can be either Tensors or None, but got {type(g).__name__} (gradient {k})"
+        )
     if g._a.shape != tuple(shape):
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a shape of "
+            f"Mismatch in shape: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a "
+            f"shape of "
             f"{type(g.shape)(shape)}."
         )
     if (g._a.dtype.kind == "c") != (dtype.kind == "c"):
         raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output[{k}] has a dtype of {g.dtype!r} and output[{k}] has a dtype of {dtypes.of(dtype)!r}."
+            "For complex Tensors, both grad_output and output are required to have the same "
+            "dtype. Mismatch in dtype: "
+            f"grad_output[{k}] has a dtype of {g.dtype!r} and output[{k}] has a dtype of "
+            f"{dtypes.of(dtype)!r}."
         )
     value = g if carrier.recording else g._a
     return carrier.conform(value, tuple(shape), dtype)

@@ -47,7 +47,9 @@ def cell_of(t: Any) -> Any:
 
 
 def mark_inference(tensors: tuple[Any, ...]) -> None:
-    """These were made in inference mode: views of normal tensors stay normal, others get no version."""
+    """These were made in inference mode: views of normal tensors stay normal, others get no
+    version.
+    """
     for t in tensors:
         if t._v is None:
             t._v = INFERENCE

@@ -1,6 +1,7 @@
 """What gradients are made of in a run: bare arrays (first order) or Tensors (create_graph).
 
-The engine is handed one carrier and never asks which it has. `TensorCarrier` lives beside Tensor (tensor_carrier.py).
+The engine is handed one carrier and never asks which it has. `TensorCarrier` lives beside Tensor
+(tensor_carrier.py).
 """
 
 from __future__ import annotations
@@ -87,10 +88,11 @@ class ArrayCarrier:
     def copy(g: Any) -> Any:
         return g.copy()
 
-
     @staticmethod
     def lend(g: Any) -> Any:
-        """A Tensor over the gradient for a hook: no copy; its first in-place op copies (Storage.lent)."""
+        """A Tensor over the gradient for a hook: no copy; its first in-place op copies
+        (Storage.lent).
+        """
         return lent(g, None, 0)
 
     @staticmethod
@@ -104,7 +106,9 @@ class ArrayCarrier:
 
     @staticmethod
     def accumulate(have: Any, g: Any, owned: bool) -> Any:
-        """The new .grad: `g` itself when nobody else holds it, a copy of it, or added in place into the old one."""
+        """The new .grad: `g` itself when nobody else holds it, a copy of it, or added in place
+        into the old one.
+        """
         if have is None:
             return make(g if owned else g.copy())
         a = have._a

@@ -1,7 +1,9 @@
-"""The backward engine: a counting pass, then nodes in ready order; everything a run changes lives in its GraphTask.
+"""The backward engine: a counting pass, then nodes in ready order; everything a run changes lives
+in its GraphTask.
 
-A node runs when all its gradients have arrived; among ready nodes the highest sequence number first, leaves before
-all. Gradients in flight are what the carrier says (bare arrays, or Tensors under create_graph); None: nothing arrived.
+A node runs when all its gradients have arrived; among ready nodes the highest sequence number
+first, leaves before all. Gradients in flight are what the carrier says (bare arrays, or Tensors
+under create_graph); None: nothing arrived.
 Source of the order and of `inputs=`: PyTorch's engine (autograd/engine.cpp), HOOKS.md B0.
 """
 
@@ -35,7 +37,9 @@ class Slots(list[Any]):
 
 
 class Capture:
-    """A gradient asked for by `inputs=`: (node, output_nr); accumulate: into the tensor's .grad (backward)."""
+    """A gradient asked for by `inputs=`: (node, output_nr); accumulate: into the tensor's .grad
+    (backward).
+    """
 
     __slots__ = ("nr", "tensor", "value")
 
@@ -48,14 +52,16 @@ class Capture:
 class GraphTask:
     """The state of one backward run.
 
-    pending: node -> gradients still to arrive (a node leaves it when it has run); entries: node -> what arrived;
-    owned: leaves whose entry may be adopted as .grad; keep: retain_graph; execute: nodes that may run, None for all;
-    captures: node -> Captures; local: hook state of module calls, by call; callbacks: run at the end.
+    pending: node -> gradients still to arrive (a node leaves it when it has run); entries: node ->
+    what arrived; owned: leaves whose entry may be adopted as .grad; keep: retain_graph; execute:
+    nodes that may run, None for all; captures: node -> Captures; local: hook state of module
+    calls, by call; callbacks: run at the end.
     """
 
     __slots__ = (
-        "callbacks", "captures", "carrier", "entries", "execute", "id", "keep", "local", "node", "outer", "owned",
-        "pending",
+        "callbacks", "captures", "carrier", "entries", "execute", "id", "keep", "local", "node",
+        "outer", "owned",
+        "pending", "shared",
     )  # fmt: skip
 
     def __init__(self, carrier: Carrier, keep: bool) -> None:
@@ -71,6 +77,9 @@ class GraphTask:
         self.callbacks: list[Callable[[], Any]] = []
         self.node: Node | None = None
         self.outer: GraphTask | None = None
+        self.shared = (
+            False  # other runs were active at the same time: saved tensors may be theirs, too
+        )
 
     def still_needs(self, node: Node) -> bool:
         """Whether this run has yet to execute the node."""
@@ -102,25 +111,25 @@ def queue_callback(callback: Callable[[], Any]) -> None:
 
 
 def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
-    """Send the roots' gradients through the graph. roots: (node, output_nr, gradient), gradients fit their outputs.
+    """Send the roots' gradients through the graph. roots: (node, output_nr, gradient), gradients
+    fit their outputs.
 
-    Errors: what a formula or hook raises, with a note that names the node; the task's state is dropped and .grads
-    accumulated so far stay.
+    Errors: what a formula or hook raises, with a note that names the node; the task's state is
+    dropped and .grads accumulated so far stay.
     """
     outer_modes, task.outer = get_modes(), _current.get()
     _current.set(task)
     set_modes(with_grad(outer_modes, task.carrier.recording))
     with _active_lock:
         _active.append(task)
+        if len(_active) > 1:
+            for t in _active:
+                t.shared = True
     try:
         _count(task, {node: None for node, _, _ in roots})
         _execute(task, roots)
         for callback in task.callbacks:
             callback()
-    except BaseException as error:
-        if task.node is not None:
-            error.add_note(f"in the backward of {task.node.name()}, graph task {task.id}")
-        raise
     finally:
         with _active_lock:
             _active.remove(task)
@@ -139,7 +148,15 @@ def _count(task: GraphTask, roots: Iterable[Node]) -> None:
         pending[node] = 0
     while stack:
         edges = stack.pop().edges
-        for node in edges[::2] if len(edges) > 2 else edges[:1]:
+        while len(edges) == 2:  # a chain
+            node = edges[0]
+            if node in pending:
+                pending[node] += 1
+                edges = ()
+            else:
+                pending[node] = 1
+                edges = node.edges
+        for node in edges[::2]:
             if node in pending:
                 pending[node] += 1
             else:
@@ -148,14 +165,18 @@ def _count(task: GraphTask, roots: Iterable[Node]) -> None:
 
 
 def restrict(task: GraphTask, roots: list[Node], targets: set[Node], run_targets: bool) -> None:
-    """Only nodes on a path to a target run (`inputs=`); the targets themselves only with `run_targets` (backward)."""
+    """Only nodes on a path to a target run (`inputs=`); the targets themselves only with
+    `run_targets` (backward).
+    """
     needed: dict[Node, bool] = {}
     stack: list[tuple[Node, bool]] = [(r, False) for r in roots]
     while stack:
         node, leaving = stack.pop()
         if leaving:
             nexts = node.edges[::2]
-            needed[node] = any(needed[n] or n in targets for n in nexts) or (run_targets and node in targets)
+            needed[node] = any(needed[n] or n in targets for n in nexts) or (
+                run_targets and node in targets
+            )
         elif node not in needed:
             needed[node] = False
             stack.append((node, True))
@@ -164,7 +185,9 @@ def restrict(task: GraphTask, roots: list[Node], targets: set[Node], run_targets
 
 
 def _join(have: Any, g: Any, carrier: Carrier) -> Any:
-    """A second gradient for a slot: keep both, to be summed by one kernel; sum when there are many or large ones."""
+    """A second gradient for a slot: keep both, to be summed by one kernel; sum when there are many
+    or large ones.
+    """
     if type(have) is not Pending:
         have = Pending((have,))
     have.append(g)
@@ -195,58 +218,76 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
     bare, keep = not carrier.recording, task.keep
     adopts = bool(task.captures)
     plain = not adopts and task.execute is None
-    kind = type(roots[0][2])
+    kind = (
+        type(roots[0][2]) if plain else None
+    )  # what a gradient is when nothing needs a closer look
     heap: list[tuple[int, Node]] = []
     for node, nr, g in roots:
         _deliver(task, node, nr, g)
     for node in {n: None for n, _, _ in roots}:
         if not pending[node]:
             heappush(heap, (-node.seq, node))
-    while heap:
-        node = heappop(heap)[1]
-        g = entries.pop(node, None)
-        while True:
-            task.node = node
-            hooks = node.hooks
-            if hooks is None and plain and type(g) is kind:
-                if node.leaf:
-                    grads: Any = _accumulate(task, node, g)
-                else:
-                    grads = node.backward(g) if bare else node.backward_recorded(g)
-                if node.saves and not keep:
-                    if len(_active) == 1:
-                        node.release()
-                    else:
-                        _release(task, node)
-            else:
-                grads = _visit(task, node, g)
-            del pending[node]
-            edges = node.edges
-            if len(edges) == 2 and bare and grads and not heap:  # a chain: the gradient goes straight on
-                following = edges[0]
-                g = grads[0]
-                if pending[following] == 1 and g is not None and not following.multi and following not in entries:
-                    if g.shape != following.shape or g.dtype is not following.dtype or not g.shape:
-                        g = carrier.conform(g, following.shape, following.dtype)
-                    if (following.leaf or adopts) and _is_owned(node, 0, g, grads):
-                        owned.add(following)
-                    node = following
-                    continue
-            candidate = _spread(task, node, grads, heap)
-            if candidate is None:
-                break
-            node = heappushpop(heap, (-candidate.seq, candidate))[1] if heap else candidate
+    try:
+        while heap:
+            node = heappop(heap)[1]
             g = entries.pop(node, None)
-    task.node = None
+            while True:
+                if node.hooks is None and type(g) is kind:
+                    if node.leaf:
+                        grads: Any = _accumulate(task, node, g)
+                    else:
+                        grads = node.backward(g) if bare else node.backward_recorded(g)
+                    if node.saves and not keep:
+                        if task.shared:
+                            _release(task, node)
+                        else:
+                            node.saved = None
+                else:
+                    grads = _visit(task, node, g)
+                del pending[node]
+                edges = node.edges
+                if (
+                    len(edges) == 2 and bare and grads and not heap
+                ):  # a chain: the gradient goes straight on
+                    following = edges[0]
+                    g = grads[0]
+                    if (
+                        pending[following] == 1
+                        and g is not None
+                        and not following.multi
+                        and following not in entries
+                    ):
+                        shape = g.shape
+                        if shape != following.shape or g.dtype is not following.dtype or not shape:
+                            g = carrier.conform(g, following.shape, following.dtype)
+                        if (following.leaf or adopts) and _is_owned(node, 0, g, grads, carrier):
+                            owned.add(following)
+                        node = following
+                        continue
+                candidate = _spread(task, node, grads, heap)
+                if candidate is None:
+                    break
+                node = heappushpop(heap, (-candidate.seq, candidate))[1] if heap else candidate
+                g = entries.pop(node, None)
+    except BaseException as error:
+        error.add_note(f"in the backward of {node.name()}, graph task {task.id}")
+        raise
 
 
-def _is_owned(node: Node, k: int, h: Any, grads: Any) -> bool:
-    """Whether nobody else holds this gradient: its formula or `conform` allocated it, and no hook saw it."""
-    return h is not grads[k] or (node.hooks is None and bool(node.fresh) and node.fresh[k])
+def _is_owned(node: Node, k: int, h: Any, grads: Any, carrier: Carrier) -> bool:
+    """Whether nobody else holds this gradient: its formula or `conform` allocated it, and no hook
+    saw it.
+    """
+    if h is grads[k]:
+        return node.hooks is None and bool(node.fresh) and node.fresh[k]
+    a = carrier.array(h)  # conform sums and casts into fresh memory; real parts are views
+    return a.base is None or bool(a.size < carrier.array(grads[k]).size)
 
 
 def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]]) -> Node | None:
-    """Deliver a node's gradients along its edges; returns one node that became ready, the others go to the heap."""
+    """Deliver a node's gradients along its edges; returns one node that became ready, the others
+    go to the heap.
+    """
     pending, entries, carrier = task.pending, task.entries, task.carrier
     bare, adopts = not carrier.recording, bool(task.captures)
     edges = node.edges
@@ -266,7 +307,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
                     _deliver(task, following, 0, h)
                 else:
                     entries[following] = h
-                    if (following.leaf or adopts) and _is_owned(node, k >> 1, h, grads):
+                    if (following.leaf or adopts) and _is_owned(node, k >> 1, h, grads, carrier):
                         task.owned.add(following)
         left = pending[following] - 1
         pending[following] = left
@@ -282,6 +323,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
 def _visit(task: GraphTask, node: Node, g: Any) -> Any:
     """A node with hooks, captures, restrictions, several outputs, or several gradients for one."""
     carrier, hooks = task.carrier, node.hooks
+    task.node = node
     if type(g) is Pending:
         g = carrier.add(g)
     elif type(g) is Slots:
@@ -307,14 +349,17 @@ def _visit(task: GraphTask, node: Node, g: Any) -> Any:
 
 
 def _release(task: GraphTask, node: Node) -> None:
-    """Free what the node saved, unless another unfinished run (an outer one, another thread's) still needs it."""
-    if len(_active) > 1 and any(t is not task and t.still_needs(node) for t in tuple(_active)):
-        return
-    node.release()
+    """Free what the node saved, unless another unfinished run (an outer one, another thread's)
+    still needs it.
+    """
+    if not any(t is not task and t.still_needs(node) for t in tuple(_active)):
+        node.saved = None
 
 
 def _accumulate(task: GraphTask, node: AccumulateGrad | Any, g: Any) -> tuple[()]:
-    """Add to a leaf's .grad; adopt the buffer when nobody else holds it. Then its post-accumulate hooks."""
+    """Add to a leaf's .grad; adopt the buffer when nobody else holds it. Then its post-accumulate
+    hooks.
+    """
     slot = node.slot
     with slot.lock:
         slot.grad = task.carrier.accumulate(slot.grad, g, node in task.owned)

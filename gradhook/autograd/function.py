@@ -1,4 +1,6 @@
-"""autograd.Function: a user's own forward and backward as one node. Source: torch.autograd.Function (both forms)."""
+"""autograd.Function: a user's own forward and backward as one node. Source:
+torch.autograd.Function (both forms).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from gradhook.modes import NO_GRAD, get_modes, set_modes, with_grad
 
 
 class FunctionNode(Node):
-    """The node of one `Function.apply`, and the `ctx` of its forward and backward (PyTorch: `BackwardCFunction`)."""
+    """The node of one `Function.apply`, and the `ctx` of its forward and backward (PyTorch:
+    `BackwardCFunction`).
+    """
 
     multi = True
     saves = True
@@ -56,7 +60,8 @@ class FunctionNode(Node):
         for t in tensors:
             if t is not None and not isinstance(t, Binding.tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}; keep "
+                    f"save_for_backward can only save variables, but argument is of type "
+                    f"{type(t).__name__}; keep "
                     "other values as attributes of ctx"
                 )
         self.to_save = tensors
@@ -75,7 +80,9 @@ class FunctionNode(Node):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What save_for_backward kept. Errors: RuntimeError once freed, or when one was written in place since."""
+        """What save_for_backward kept. Errors: RuntimeError once freed, or when one was written in
+        place since.
+        """
         if self.saved is None:
             raise released_error()
         return tuple([_restored(self, k, e, own) for k, (e, own) in enumerate(self.saved)])
@@ -90,7 +97,9 @@ class FunctionNode(Node):
             if h is not None:
                 arguments.append(carrier.lend(h) if not carrier.recording else h)
             else:
-                arguments.append(carrier.wrap(carrier.zeros(meta)) if self.materialize_grads else None)
+                arguments.append(
+                    carrier.wrap(carrier.zeros(meta)) if self.materialize_grads else None
+                )
         results = self.function.backward(self, *arguments)
         if not isinstance(results, tuple | list):
             results = (results,)
@@ -104,13 +113,18 @@ class FunctionNode(Node):
             results.pop()
         if len(results) != expected:
             raise RuntimeError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got "
-                f"{len(results)}); return one for each argument of forward, None where there is none"
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{expected}, got "
+                f"{len(results)}); return one for each argument of forward, None where there is "
+                f"none"
             )
         found = []
         for k, (r, needed) in enumerate(zip(results, self.needs_input_grad, strict=True)):
             if r is not None and not isinstance(r, Binding.tensor):
-                raise TypeError(f"{self.name()}: expected Variable or None (got {type(r).__name__}) for argument {k}")
+                raise TypeError(
+                    f"{self.name()}: expected Variable or None (got {type(r).__name__}) for "
+                    f"argument {k}"
+                )
             if needed:
                 found.append(None if r is None else carrier.take(r))
         return tuple(found)
@@ -123,8 +137,9 @@ def _restored(node: FunctionNode, k: int, entry: Entry | None, own: int) -> Any:
 class Function:
     """Base class of user-defined differentiable functions.
 
-    `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`; `backward(ctx, *grads)`
-    returns a gradient for each argument of forward (None where there is none). Called as `MyFunction.apply(*args)`.
+    `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`;
+    `backward(ctx, *grads)` returns a gradient for each argument of forward (None where there is
+    none). Called as `MyFunction.apply(*args)`.
     """
 
     _node_class: ClassVar[type[FunctionNode]]
@@ -135,14 +150,17 @@ class Function:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are "
+            f"all static, so you "
             "should invoke them on the class itself: use .apply(...)"
         )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The computation. Override it."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -153,7 +171,8 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients. Override it."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with "
             "backward mode AD."
         )
 
@@ -167,7 +186,9 @@ class Function:
         tensors = [a for a in args if isinstance(a, Binding.tensor)]
         nodes = [edge_of(a) if isinstance(a, Binding.tensor) else None for a in args]
         ctx.needs_input_grad = tuple([n is not None for n in nodes])
-        ctx.edges = tuple([e for a, n in zip(args, nodes, strict=True) if n is not None for e in (n, a._nr)])
+        ctx.edges = tuple(
+            [e for a, n in zip(args, nodes, strict=True) if n is not None for e in (n, a._nr)]
+        )
         versions = {id(t): t._version for t in tensors}
         set_modes(with_grad(modes, False) if modes is not NO_GRAD else modes)
         try:
@@ -188,16 +209,24 @@ class Function:
 
 
 def _check_dirty(
-    cls: type, ctx: FunctionNode, tensors: list[Any], outputs: list[Any], records: bool, versions: dict[int, int]
+    cls: type,
+    ctx: FunctionNode,
+    tensors: list[Any],
+    outputs: list[Any],
+    records: bool,
+    versions: dict[int, int],
 ) -> None:
     for t in ctx.dirty:
         if not any(t is o for o in outputs):
             raise RuntimeError(
-                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
+                f"Some elements marked as dirty during the forward method of {cls.__name__} were "
+                f"not returned as "
                 "output. The inputs that are modified inplace must all be outputs of the Function."
             )
         if records and t._node is not None and t._node.leaf:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
         if t._version == versions.get(id(t)):
             cell_of(t)[0] += 1
 
@@ -213,7 +242,9 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
             made.append(o)
             continue
         dirty = any(o is t for t in ctx.dirty)
-        if any(o is t for t in tensors) and not dirty:  # an input returned as it came: an alias with a history of its own
+        if (
+            any(o is t for t in tensors) and not dirty
+        ):  # an input returned as it came: an alias with a history of its own
             alias = make(o._a)
             alias._v = cell_of(o)
             alias._view = View(o, (), CUSTOM)
@@ -244,17 +275,23 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a Function's backward as not differentiable itself: a second derivative through it raises."""
+    """Mark a Function's backward as not differentiable itself: a second derivative through it
+    raises.
+    """
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *grads: Any) -> Any:
         modes = get_modes()
         set_modes(with_grad(modes, False))
         try:
-            results = backward(ctx, *[make(g._a) if isinstance(g, Binding.tensor) else g for g in grads])
+            results = backward(
+                ctx, *[make(g._a) if isinstance(g, Binding.tensor) else g for g in grads]
+            )
         finally:
             set_modes(modes)
-        if not modes.grad or not any(isinstance(g, Binding.tensor) and g._node is not None for g in grads):
+        if not modes.grad or not any(
+            isinstance(g, Binding.tensor) and g._node is not None for g in grads
+        ):
             return results
         several = isinstance(results, tuple | list)
         barred = [
@@ -272,7 +309,9 @@ class NotDifferentiable(Node):
     __slots__ = ()
 
     def backward(self, g: Any) -> tuple[Any, ...]:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
     backward_recorded = backward
 
@@ -282,4 +321,3 @@ def _once_only(r: Any) -> Node:
     node.hooks, node.edges, node.saved, node.seq = None, (), (), next_sequence_nr()
     node.shape, node.dtype = r._a.shape, r._a.dtype
     return node
-

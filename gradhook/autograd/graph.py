@@ -1,7 +1,8 @@
 """Node, AccumulateGrad, what a tensor knows of its gradient, and `conform`.
 
-Edges are a flat tuple `(node, output_nr, node, output_nr, ...)`, one pair for each input that needs a gradient, so a
-recorded op makes as few objects as can be. `next_functions` shows them as PyTorch does.
+Edges are a flat tuple `(node, output_nr, node, output_nr, ...)`, one pair for each input that
+needs a gradient, so a recorded op makes as few objects as can be. `next_functions` shows them as
+PyTorch does.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class TensorMeta(NamedTuple):
 class NodeHooks:
     """Hooks of one node, made on demand.
 
-    tensor: output_nr -> hooks of the tensor at that output; retains: output_nr -> GradientSlot that keeps a copy;
-    pre, post: node hooks.
+    tensor: output_nr -> hooks of the tensor at that output; retains: output_nr -> GradientSlot
+    that keeps a copy; pre, post: node hooks.
     """
 
     __slots__ = ("metadata", "post", "pre", "retains", "tensor")
@@ -55,8 +56,9 @@ class NodeHooks:
 class Node:
     """One recorded operation (PyTorch: `torch.autograd.graph.Node`).
 
-    sequence_nr: creation order; edges: see the module; saved: what the formulas named, None once released;
-    shape, dtype: of the single output (`metas` for several); hooks: NodeHooks, None while there are none.
+    sequence_nr: creation order; edges: see the module; saved: what the formulas named, None once
+    released (a second run then raises); shape, dtype: of the single output (`metas` for several);
+    hooks: NodeHooks, None while there are none.
     """
 
     __slots__ = ("__weakref__", "dtype", "edges", "hooks", "saved", "seq", "shape")
@@ -75,16 +77,14 @@ class Node:
     dtype: Any
 
     def backward(self, g: Any) -> tuple[Any, ...]:
-        """Gradients of the edges, from bare arrays. g: of the output (a list of them for several outputs)."""
+        """Gradients of the edges, from bare arrays. g: of the output (a list of them for several
+        outputs).
+        """
         raise NotImplementedError(f"{self.name()} has no backward")
 
     def backward_recorded(self, g: Any) -> tuple[Any, ...]:
         """The same on Tensors, recorded, for create_graph."""
         raise NotImplementedError(f"{self.name()} has no recorded backward")
-
-    def release(self) -> None:
-        """Let go of what was saved; a second backward then raises."""
-        self.saved = None
 
     def name(self) -> str:
         """PyTorch's name, e.g. `MulBackward0`."""
@@ -124,11 +124,15 @@ class Node:
         return self.hooks
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(grad_outputs) -> tuple or None` before the node runs; a tuple replaces grad_outputs."""
+        """`hook(grad_outputs) -> tuple or None` before the node runs; a tuple replaces
+        grad_outputs.
+        """
         return self.hook_set().pre.add(hook)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(grad_inputs, grad_outputs) -> tuple or None` after it ran; a tuple replaces grad_inputs."""
+        """`hook(grad_inputs, grad_outputs) -> tuple or None` after it ran; a tuple replaces
+        grad_inputs.
+        """
         return self.hook_set().post.add(hook)
 
     def __repr__(self) -> str:
@@ -138,8 +142,9 @@ class Node:
 class GradientSlot:
     """What a tensor keeps about its gradient, owned by the tensor and by its accumulator alike.
 
-    grad: the accumulated gradient (a Tensor) or None. leaf: weak reference to the tensor; array: its array, so that a
-    post-accumulate hook has a parameter even when the tensor object died. post_accumulate: those hooks or None.
+    grad: the accumulated gradient (a Tensor) or None. leaf: weak reference to the tensor; array:
+    its array, so that a post-accumulate hook has a parameter even when the tensor object died.
+    post_accumulate: those hooks or None.
     retains: retain_grad() was asked. parked: the accumulator while requires_grad is off.
     """
 
@@ -156,7 +161,9 @@ class GradientSlot:
 
 
 class AccumulateGrad(Node):
-    """The sink of a leaf: adds what arrives to `slot.grad`. Owned by the leaf, runs before all other ready nodes."""
+    """The sink of a leaf: adds what arrives to `slot.grad`. Owned by the leaf, runs before all
+    other ready nodes.
+    """
 
     __slots__ = ("slot",)
     leaf = True
@@ -185,8 +192,9 @@ class AccumulateGrad(Node):
 def conform(xp: Any, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Make a formula's result the gradient of a tensor of `shape` and `dtype`.
 
-    Sums over the axes that broadcasting repeated, broadcasts what came too small, takes the real part for a real
-    tensor, casts. xp: the table's functions over g's carrier. float16 sums are made in float32.
+    Sums over the axes that broadcasting repeated, broadcasts what came too small, takes the real
+    part for a real tensor, casts. xp: the table's functions over g's carrier. float16 sums are
+    made in float32.
     Errors: RuntimeError when g's shape and `shape` do not broadcast.
     """
     found = tuple(g.shape)
@@ -201,10 +209,14 @@ def conform(xp: Any, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> An
             except ValueError:
                 fits = False
             if not fits:
-                raise RuntimeError(f"a gradient of shape {found} does not fit a tensor of shape {shape}")
+                raise RuntimeError(
+                    f"a gradient of shape {found} does not fit a tensor of shape {shape}"
+                )
             g = xp.broadcast_to(g, shape=shape)
         else:
-            axes = tuple(i for i, (s, f) in enumerate(zip(padded, found, strict=True)) if s != f or i < extra)
+            axes = tuple(
+                i for i, (s, f) in enumerate(zip(padded, found, strict=True)) if s != f or i < extra
+            )
             if axes:
                 g = xp.sum(g, axis=axes, keepdims=True)
             g = xp.reshape(g, shape=shape)
@@ -229,19 +241,26 @@ def hook_table(node: Node, output_nr: int) -> HookTable:
 def released_error() -> RuntimeError:
     """A node's saved values are gone."""
     return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() "
+        "or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if "
+        "you need to access "
         "saved tensors after calling backward."
     )
 
 
-def stale_error(node: Node, name: str, shape: Any, dtype: Any, found: int, expected: int) -> RuntimeError:
+def stale_error(
+    node: Node, name: str, shape: Any, dtype: Any, found: int, expected: int
+) -> RuntimeError:
     """A saved tensor was written in place after it was saved."""
     what = dtypes.of(dtype).title
     return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[gradhook.{what}Tensor {list(shape)}], saved as {name!r} by {node.name()}, is at version {found}; expected "
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation: "
+        f"[gradhook.{what}Tensor {list(shape)}], saved as {name!r} by {node.name()}, is at "
+        f"version {found}; expected "
         f"version {expected} instead. Hint: clone() the tensor before the in-place operation."
     )
 

@@ -1,7 +1,8 @@
-"""In-place ops: the op's recorder on the old value, its result written into the memory, history rebased.
+"""In-place ops: the op's recorder on the old value, its result written into the memory, history
+rebased.
 
-Source: PyTorch's rules (leaf, view of a leaf, overlapping memory, views of no_grad or of several outputs), with its
-error texts as first sentences.
+Source: PyTorch's rules (leaf, view of a leaf, overlapping memory, views of no_grad or of several
+outputs), with its error texts as first sentences.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from typing import Any
 from gradhook import backend, dtypes
 from gradhook.autograd import record
 from gradhook.autograd.binding import Binding, cell_of, make_at
-from gradhook.autograd.views import CUSTOM, MULTI_OUTPUT, UNRECORDED, CopySlices, View, edge_of, refresh, replay_array
+from gradhook.autograd.views import (
+    CUSTOM,
+    MULTI_OUTPUT,
+    UNRECORDED,
+    CopySlices,
+    View,
+    edge_of,
+    refresh,
+    replay_array,
+)
 from gradhook.modes import get_modes
 from gradhook.ops.table import Op
 from gradhook.storage import INFERENCE, bump_cell
@@ -22,26 +32,31 @@ _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
     """`target.<op>_(*inputs)`: returns target.
 
-    Errors: RuntimeError for a leaf that requires grad, overlapping memory, a result of another shape or of a dtype
-    that target cannot hold; nothing is changed then.
+    Errors: RuntimeError for a leaf that requires grad, overlapping memory, a result of another
+    shape or of a dtype that target cannot hold; nothing is changed then.
     """
     modes = get_modes()
     _unlend(target)
     if target._v is INFERENCE and not modes.inference:
         raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
+            "make a clone to get a "
             "normal tensor before doing inplace update."
         )
     if backend.has_internal_overlap(target._a):
         raise RuntimeError(
-            f"unsupported operation: more than one element of the written-to tensor refers to a single memory "
-            f"location. Please clone() the tensor before performing the operation. ({row.name}_, shape "
+            f"unsupported operation: more than one element of the written-to tensor refers to a "
+            f"single memory "
+            f"location. Please clone() the tensor before performing the operation. ({row.name}_, "
+            f"shape "
             f"{tuple(target._a.shape)})"
         )
     rebases = modes.grad and (edge_of(target) is not None or any(_needs_grad(x) for x in inputs))
     if modes.grad:
         _check_writable(row, target, rebases)
-    itself = any(x is target for x in inputs)  # x.mul_(x): torch saves a tensor that is stale at once
+    itself = any(
+        x is target for x in inputs
+    )  # x.mul_(x): torch saves a tensor that is stale at once
     kept = target._a.copy() if rebases and (itself or _saves_target(row)) else target._a
     old = make_at(kept, target._node, target._nr)
     inputs = tuple([old if x is target else x for x in inputs])
@@ -62,7 +77,9 @@ def _needs_grad(x: Any) -> bool:
 
 def _saves_target(row: Op) -> bool:
     name = row.inputs[0]
-    return row.composite or any(f is not None and name in f.parameters for f in row.formulas.values())
+    return row.composite or any(
+        f is not None and name in f.parameters for f in row.formulas.values()
+    )
 
 
 def _check_writable(row: Op, target: Any, rebases: bool) -> None:
@@ -73,7 +90,8 @@ def _check_writable(row: Op, target: Any, rebases: bool) -> None:
     if root._node is not None and root._node.leaf and (root is target or rebases):
         what = "a view of a leaf Variable" if through_view else "a leaf Variable"
         raise RuntimeError(
-            f"{what} that requires grad is being used in an in-place operation. ({row.name}_; write under no_grad(), "
+            f"{what} that requires grad is being used in an in-place operation. ({row.name}_; "
+            f"write under no_grad(), "
             "or on a clone())"
         )
     node, view = target._node, target._view
@@ -81,16 +99,19 @@ def _check_writable(row: Op, target: Any, rebases: bool) -> None:
         return
     if view.creation == UNRECORDED:
         raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this "
-            "use case is ambiguous and error-prone, it is forbidden. Create the view and write it in the same mode."
+            "A view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. Given that this "
+            "use case is ambiguous and error-prone, it is forbidden. Create the view and write it "
+            "in the same mode."
         )
     if view.creation in (MULTI_OUTPUT, CUSTOM):
         name = "a custom Function" if node is None else node.name()
         why = (
-            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
-            "views to be modified inplace."
+            "This view is the output of a function that returns multiple views. Such functions do "
+            "not allow the output views to be modified inplace."
             if view.creation == MULTI_OUTPUT
-            else "This view was created inside a custom Function (or because an input was returned as-is)."
+            else "This view was created inside a custom Function (or because an input was returned "
+            "as-is)."
         )
         raise RuntimeError(
             f"Output {target._nr} of {name} is a view and is being modified inplace. {why} "
@@ -107,13 +128,16 @@ def _check_result(row: Op, target: Any, t: Any) -> None:
         )
     if t._a.shape != target._a.shape:
         raise RuntimeError(
-            f"output with shape {list(target._a.shape)} doesn't match the broadcast shape {list(t._a.shape)} "
+            f"output with shape {list(target._a.shape)} doesn't match the broadcast shape "
+            f"{list(t._a.shape)} "
             f"({row.name}_; use the out-of-place op, or expand and clone the target first)"
         )
 
 
 def _rebase(target: Any, t: Any) -> None:
-    """target now is what `t` is; a view's base gets the op on its slice, and the view is refreshed from it."""
+    """target now is what `t` is; a view's base gets the op on its slice, and the view is refreshed
+    from it.
+    """
     view: View | None = target._view
     if view is None or not view.steps:
         _move(target, t._node, t._nr)
@@ -125,7 +149,9 @@ def _rebase(target: Any, t: Any) -> None:
 
 
 def _move(x: Any, node: Any, nr: int) -> None:
-    """x's history now is (node, nr); when x stands for another tensor at a barrier, that one's, too."""
+    """x's history now is (node, nr); when x stands for another tensor at a barrier, that one's,
+    too.
+    """
     before, before_nr = x._node, x._nr
     x._node, x._nr = node, nr
     _move_retains(x, before, before_nr)
@@ -151,7 +177,9 @@ def _move_retains(x: Any, before: Any, nr: int) -> None:
 
 
 def _unlend(t: Any) -> None:
-    """A gradient that a hook holds is copied before its first write; a view of one writes into its base's copy."""
+    """A gradient that a hook holds is copied before its first write; a view of one writes into its
+    base's copy.
+    """
     view: View | None = t._view
     if view is not None:
         _unlend(view.base)

@@ -1,8 +1,9 @@
 """The two barriers round a module call: nodes in the graph that fire module backward hooks.
 
-No op, no kernel, no view relation: the input barrier is a Node whose edges are the inputs', the output barrier one
-whose edges are the outputs'. Both share one immutable `ModuleBackwardHookState`; what changes in a backward run lives
-in the run's GraphTask. Contract: docs of HOOKS.md A2 B3, B4, B7, B10.
+No op, no kernel, no view relation: the input barrier is a Node whose edges are the inputs', the
+output barrier one whose edges are the outputs'. Both share one immutable
+`ModuleBackwardHookState`; what changes in a backward run lives in the run's GraphTask. Contract:
+docs of HOOKS.md A2 B3, B4, B7, B10.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ Runner = Callable[..., Any]
 
 
 class CallRun:
-    """What one backward run knows of one module call. tensors: the output gradients as hooks see them."""
+    """What one backward run knows of one module call. tensors: the output gradients as hooks see
+    them.
+    """
 
     __slots__ = ("full_hooks_ran", "input_tensors", "output_tensors", "pre_hooks_ran")
 
@@ -33,22 +36,35 @@ class CallRun:
 
 
 class ModuleBackwardHookState:
-    """One module call's backward hooks, shared by its two barriers; immutable but for the release of its runners.
+    """One module call's backward hooks, shared by its two barriers and owned by them; immutable
+    after the call.
 
-    pre_runner(grad_outputs), full_runner(grad_inputs, grad_outputs): fan out to every registered hook, each may return
-    replacements. n_inputs, n_outputs: positions of the call, with or without an edge. input_arg_indices, input_metas:
-    per input edge, its argument position (a keyword's name) and what a gradient looks like. output_metas: per output
-    position; output_edge_indices: per output-barrier edge, its output position.
-    pre_hooks_ran, full_hooks_ran, grad_inputs, grad_outputs: of the current backward run (outside one: False, None).
-    skipped: passes that entered the call other than through an output (double backward), which are no event.
+    pre_runner(grad_outputs), full_runner(grad_inputs, grad_outputs): fan out to every registered
+    hook, each may return replacements. n_inputs, n_outputs: positions of the call, with or without
+    an edge.
+    input_arg_indices, input_metas:
+    per input edge, its argument position (a keyword's name) and what a gradient looks like.
+    output_metas: per output position; output_edge_indices: per output-barrier edge, its output
+    position.
+    pre_hooks_ran, full_hooks_ran, grad_inputs, grad_outputs: of the current backward run (outside
+    one: False, None).
+    skipped: passes that entered the call other than through an output (double backward), which are
+    no event.
     """
 
     __slots__ = (
-        "__weakref__", "full_runner", "input_arg_indices", "input_leaves", "input_metas", "n_input_leaves", "n_inputs",
+        "__weakref__", "full_runner", "input_arg_indices", "input_leaves", "input_metas",
+        "n_input_leaves", "n_inputs",
         "n_outputs", "output_edge_indices", "output_metas", "pre_runner", "skipped",
     )  # fmt: skip
 
-    def __init__(self, pre_runner: Runner | None, full_runner: Runner | None, n_inputs: int, n_input_leaves: int) -> None:
+    def __init__(
+        self,
+        pre_runner: Runner | None,
+        full_runner: Runner | None,
+        n_inputs: int,
+        n_input_leaves: int,
+    ) -> None:
         self.pre_runner = pre_runner
         self.full_runner = full_runner
         self.n_inputs = n_inputs
@@ -85,30 +101,37 @@ class ModuleBackwardHookState:
         run = self._run()
         return None if run is None else _storages(run.input_tensors)
 
-    def release(self) -> None:
-        """Let go of the runners (and so of the module and its hooks)."""
-        self.pre_runner = self.full_runner = None
-
 
 def _storages(tensors: list[Any] | None) -> list[Storage | None] | None:
     return None if tensors is None else [None if t is None else t.storage() for t in tensors]
 
 
 class BarrierNode(Node):
-    """A barrier: gradients pass through, module hooks fire. state: of the call; metas: a TensorMeta an edge."""
+    """A barrier: gradients pass through, module hooks fire. metas: a TensorMeta an edge.
 
-    __slots__ = ("metas", "released", "state")
+    The call's state is what it saves, so both barriers let go of it (and of its runners) as nodes
+    do of saved tensors.
+    """
+
+    __slots__ = ("metas",)
     multi = True
     saves = True
 
     def __init__(self, state: ModuleBackwardHookState) -> None:
-        self.state = state
+        self.saved = state
         self.seq = next_sequence_nr()
         self.hooks = None
-        self.saved = ()
         self.edges = ()
         self.metas: list[TensorMeta] = []
-        self.released = False
+
+    @property
+    def state(self) -> ModuleBackwardHookState:
+        """The call's state. Errors: RuntimeError when it was released by a run without
+        retain_graph.
+        """
+        if self.saved is None:
+            raise released_error()
+        return self.saved  # type: ignore[no-any-return]
 
     def add(self, node: Node, nr: int, meta: TensorMeta) -> int:
         """One more edge; returns its output_nr."""
@@ -128,8 +151,6 @@ class BarrierNode(Node):
         return self.metas[output_nr]
 
     def backward(self, g: Any) -> tuple[Any, ...]:
-        if self.released:
-            raise released_error()
         task = engine.current_task()
         assert task is not None
         return tuple(self.visit(task, g))
@@ -142,8 +163,9 @@ class BarrierNode(Node):
 
 
 class ModuleOutputHookNode(BarrierNode):
-    """Round the outputs of a call: pre-hooks fire here with the gradients of all outputs; and full hooks, too, when
-    no input has an edge. transparent: a forward hook replaced the outputs, a later barrier of the state fires."""
+    """Round the outputs of a call: pre-hooks fire here with the gradients of all outputs; and full
+    hooks, too, when no input has an edge. transparent: a forward hook replaced the outputs, a
+    later barrier of the state fires."""
 
     __slots__ = ("transparent",)
 
@@ -181,14 +203,11 @@ class ModuleOutputHookNode(BarrierNode):
             inputs = Lending.of_none(outputs.carrier, state.n_input_leaves)
             state.full_runner(inputs, outputs.tensors, [None] * state.n_input_leaves)
 
-    def release(self) -> None:
-        self.released = True
-        if not self.state.input_metas:
-            self.state.release()
-
 
 class ModuleInputHookNode(BarrierNode):
-    """Round the inputs of a call: full hooks fire here, when all gradients of the inputs have arrived."""
+    """Round the inputs of a call: full hooks fire here, when all gradients of the inputs have
+    arrived.
+    """
 
     __slots__ = ()
 
@@ -212,11 +231,13 @@ class ModuleInputHookNode(BarrierNode):
         run.input_tensors = run.output_tensors = None
         return [back[position] for position in state.input_leaves]
 
-    def release(self) -> None:
-        self.released = True
-        self.state.release()
 
-
-def replaced(lending: Lending, hook: Any, values: list[Any], metas: Any, where: Callable[[int], str]) -> None:
-    """Check what a hook returned (one entry a leaf) against the metas, then let it replace the gradients."""
-    lending.replace([checked(hook, v, m, where(k)) for k, (v, m) in enumerate(zip(values, metas, strict=True))])
+def replaced(
+    lending: Lending, hook: Any, values: list[Any], metas: Any, where: Callable[[int], str]
+) -> None:
+    """Check what a hook returned (one entry a leaf) against the metas, then let it replace the
+    gradients.
+    """
+    lending.replace(
+        [checked(hook, v, m, where(k)) for k, (v, m) in enumerate(zip(values, metas, strict=True))]
+    )

@@ -1,7 +1,8 @@
-"""Running the hooks of one node, in the order of HOOKS.md B0.1, and the one validator of what hooks return.
+"""Running the hooks of one node, in the order of HOOKS.md B0.1, and the one validator of what
+hooks return.
 
-Tensor hooks, then capture and retain_grad, then node pre-hooks, then the node (a leaf: accumulation, then its
-post-accumulate hooks), then node post-hooks.
+Tensor hooks, then capture and retain_grad, then node pre-hooks, then the node (a leaf:
+accumulation, then its post-accumulate hooks), then node post-hooks.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ def hook_name(hook: Any) -> str:
 
 
 def checked(hook: Any, result: Any, meta: TensorMeta | None, where: str) -> Any:
-    """A gradient that a hook returned, as a Tensor or None, fit for its slot. Metadata only, never a device read.
+    """A gradient that a hook returned, as a Tensor or None, fit for its slot. Metadata only, never
+    a device read.
 
-    meta: what the gradient must look like (None: the slot takes no gradient). where: the slot in words.
+    meta: what the gradient must look like (None: the slot takes no gradient). where: the slot in
+    words.
     Errors: TypeError for what is no Tensor, RuntimeError for another shape, dtype or device.
     """
     if result is None:
@@ -33,11 +36,15 @@ def checked(hook: Any, result: Any, meta: TensorMeta | None, where: str) -> Any:
     name = hook_name(hook)
     if not isinstance(result, Binding.tensor):
         raise TypeError(
-            f"expected Variable, but hook returned '{type(result).__name__}' (hook '{name}', {where}); "
+            f"expected Variable, but hook returned '{type(result).__name__}' (hook '{name}', "
+            f"{where}); "
             "return a Tensor, or None to keep the gradient"
         )
     if meta is None:
-        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook '{name}', {where} takes none)")
+        raise RuntimeError(
+            f"can't replace a None gradient with a non-None value (hook '{name}', {where} takes "
+            f"none)"
+        )
     if tuple(result._a.shape) != meta.shape:
         raise RuntimeError(
             f"hook '{name}' has changed the size of value ({where}: expected {tuple(meta.shape)}, "
@@ -46,17 +53,21 @@ def checked(hook: Any, result: Any, meta: TensorMeta | None, where: str) -> Any:
     if result._a.dtype != meta.dtype:
         was, got = dtypes.of(meta.dtype).title, dtypes.of(result._a.dtype).title
         raise RuntimeError(
-            f"hook '{name}' has changed the type of value (was gradhook.{was}Tensor got gradhook.{got}Tensor) ({where})"
+            f"hook '{name}' has changed the type of value (was gradhook.{was}Tensor got "
+            f"gradhook.{got}Tensor) ({where})"
         )
     if meta.array_type is not object and type(result._a) is not meta.array_type:
         raise RuntimeError(
-            f"hook '{name}' has changed the type of value (was {meta.array_type.__module__} tensor got "
+            f"hook '{name}' has changed the type of value (was {meta.array_type.__module__} "
+            f"tensor got "
             f"{type(result._a).__module__} tensor) ({where})"
         )
     return result
 
 
-def checked_tuple(hook: Any, result: Any, metas: list[TensorMeta | None], where: str) -> list[Any] | None:
+def checked_tuple(
+    hook: Any, result: Any, metas: list[TensorMeta | None], where: str
+) -> list[Any] | None:
     """What a hook over several slots returned: None, or one Tensor or None a slot."""
     if result is None:
         return None
@@ -64,18 +75,24 @@ def checked_tuple(hook: Any, result: Any, metas: list[TensorMeta | None], where:
         result = (result,)
     if not isinstance(result, tuple | list):
         raise TypeError(
-            f"expected tuple, but hook returned '{type(result).__name__}' (hook '{hook_name(hook)}', {where})"
+            f"expected tuple, but hook returned '{type(result).__name__}' (hook "
+            f"'{hook_name(hook)}', {where})"
         )
     if len(result) != len(metas):
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has returned an incorrect number of values "
             f"(got {len(result)}, but expected {len(metas)}) ({where})"
         )
-    return [checked(hook, r, m, f"{where}[{k}]") for k, (r, m) in enumerate(zip(result, metas, strict=True))]
+    return [
+        checked(hook, r, m, f"{where}[{k}]")
+        for k, (r, m) in enumerate(zip(result, metas, strict=True))
+    ]
 
 
 class Lending:
-    """Gradients as the Tensors that hooks see: lent once, kept over the hooks of one place, taken back at the end."""
+    """Gradients as the Tensors that hooks see: lent once, kept over the hooks of one place, taken
+    back at the end.
+    """
 
     def __init__(self, task: GraphTask, gradients: list[Any]) -> None:
         self.carrier: Carrier = task.carrier
@@ -114,7 +131,9 @@ def _metas(node: Node, gradients: list[Any], task: GraphTask) -> list[TensorMeta
 
 def before(task: GraphTask, node: Node, hooks: NodeHooks, g: Any) -> Any:
     """Tensor hooks, then retain_grad, for each output."""
-    gradients = g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
+    gradients = (
+        g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
+    )
     for nr, table in hooks.tensor.items():
         if not table:
             continue
@@ -123,7 +142,9 @@ def before(task: GraphTask, node: Node, hooks: NodeHooks, g: Any) -> Any:
         for hook in table.snapshot():
             result = hook(lending.tensors[0])
             if result is not None:
-                lending.replace([checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")])
+                lending.replace(
+                    [checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")]
+                )
         gradients[nr] = lending.back()[0]
     for nr, slot in hooks.retains.items():
         if gradients[nr] is not None:
@@ -157,7 +178,10 @@ def pre(task: GraphTask, hooks: NodeHooks, g: Any) -> Any:
     for hook in hooks.pre.snapshot():
         result = hook(tuple(lending.tensors))
         if result is not None and not isinstance(result, tuple):
-            raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}' (hook '{hook_name(hook)}')")
+            raise TypeError(
+                f"expected tuple, but hook returned '{type(result).__name__}' (hook "
+                f"'{hook_name(hook)}')"
+            )
         lending.replace(checked_tuple(hook, result, metas, f"grad_outputs of {node.name()}"))
     found = lending.back()
     if node.multi:
@@ -166,11 +190,15 @@ def pre(task: GraphTask, hooks: NodeHooks, g: Any) -> Any:
 
 
 def after(task: GraphTask, node: Node, hooks: NodeHooks, grads: Any, g: Any) -> Any:
-    """Node post-hooks: `hook(grad_inputs, grad_outputs)`, an entry an input, None where none flows."""
+    """Node post-hooks: `hook(grad_inputs, grad_outputs)`, an entry an input, None where none
+    flows.
+    """
     edges = node.edges
     inputs: list[Any] = [None] * max(node.n_inputs, len(edges) // 2)
     metas: list[TensorMeta | None] = [None] * len(inputs)
-    positions = node.edge_positions if node.edge_positions is not None else tuple(range(len(edges) // 2))
+    positions = (
+        node.edge_positions if node.edge_positions is not None else tuple(range(len(edges) // 2))
+    )
     for k, position in enumerate(positions):
         h = grads[k] if grads else None
         target = edges[2 * k].meta(edges[2 * k + 1])
@@ -183,17 +211,22 @@ def after(task: GraphTask, node: Node, hooks: NodeHooks, grads: Any, g: Any) -> 
     for hook in hooks.post.snapshot():
         result = hook(tuple(lending.tensors), seen)
         if result is not None and not isinstance(result, tuple):
-            raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}' (hook '{hook_name(hook)}')")
+            raise TypeError(
+                f"expected tuple, but hook returned '{type(result).__name__}' (hook "
+                f"'{hook_name(hook)}')"
+            )
         lending.replace(checked_tuple(hook, result, metas, f"grad_inputs of {node.name()}"))
     found = lending.back()
     return tuple([found[position] for position in positions])
 
 
 def post_accumulate(node: Any) -> None:
-    """`hook(param)` after .grad was accumulated. Errors: RuntimeError when a hook returns something else than None."""
+    """`hook(param)` after .grad was accumulated. Errors: RuntimeError when a hook returns
+    something else than None.
+    """
     slot = node.slot
     leaf = slot.leaf() if slot.leaf is not None else None
-    if leaf is None:  # the tensor object died, its accumulator lives: a new object over the same array and gradient
+    if leaf is None:  # the tensor object died, its accumulator lives: a new object stands for it
         leaf = make(slot.array)
         leaf._node, leaf._slot = node, slot
     for hook in slot.post_accumulate.snapshot():

@@ -1,8 +1,11 @@
-"""From what a user passes to an op to Tensors of one dtype: scalars, arrays, promotion; and errors in words."""
+"""From what a user passes to an op to Tensors of one dtype: scalars, arrays, promotion; and errors
+in words.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from numbers import Number
 from typing import Any
 
@@ -17,22 +20,29 @@ _MAX_CONSTANTS = 4096
 
 
 def constant(value: Any, dtype: np.dtype[Any], array_type: type) -> Any:
-    """A 0-d Tensor of a Python number, cached: a Python scalar would cost NumPy a second multiply."""
+    """A 0-d Tensor of a Python number, cached: a Python scalar would cost NumPy a second
+    multiply.
+    """
     key = (type(value), value, dtype, array_type)
     found = _constants.get(key)
     if found is None:
         found = make(backend.scalar(value, dtype, array_type))
         signed_zero = isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
-        if value == value and not signed_zero and not isinstance(value, complex) and len(_constants) < _MAX_CONSTANTS:
+        if (
+            value == value
+            and not signed_zero
+            and not isinstance(value, complex)
+            and len(_constants) < _MAX_CONSTANTS
+        ):
             _constants[key] = found
     return found
 
 
 def operand(x: Any) -> bool:
     """Whether an operator takes x; for others Python asks the other side."""
-    return isinstance(x, Binding.tensor | bool | int | float | complex | np.generic | np.ndarray) or (
-        type(x) in backend.array_types()
-    )
+    return isinstance(
+        x, Binding.tensor | bool | int | float | complex | np.generic | np.ndarray
+    ) or (type(x) in backend.array_types())
 
 
 def as_operand(row: Op, x: Any, like: type | None) -> Any:
@@ -50,7 +60,8 @@ def as_operand(row: Op, x: Any, like: type | None) -> Any:
             found = "a NumPy array" if isinstance(x, np.ndarray) else "a CuPy array"
             raise TypeError(
                 f"{row.name}: found {found} beside {where}, expected all on one device; "
-                "move it with gradhook.as_tensor(array).to(tensor.device), or the tensor with .cpu()"
+                "move it with gradhook.as_tensor(array).to(tensor.device), or the tensor with "
+                ".cpu()"
             )
         dtypes.of(x.dtype)
         return make(np.asarray(x) if isinstance(x, np.ndarray) else x)
@@ -79,8 +90,13 @@ def operands(row: Op, *inputs: Any) -> tuple[Any, ...]:
         return tuple([x if x is None else _promoted(x, target, like) for x in found])
     if row.promote == "same" and len({t._a.dtype for t in tensors}) > 1:
         kinds = " != ".join(dtypes.of(t._a.dtype).name for t in tensors)
-        raise RuntimeError(f"{row.name}: expected all inputs to have the same dtype, but got: {kinds}; cast with .to()")
-    return tuple([constant(x, dtypes.of_scalar(x), like) if isinstance(x, Number) else x for x in found])
+        raise RuntimeError(
+            f"{row.name}: expected all inputs to have the same dtype, but got: {kinds}; cast with "
+            f".to()"
+        )
+    return tuple(
+        [constant(x, dtypes.of_scalar(x), like) if isinstance(x, Number) else x for x in found]
+    )
 
 
 def _promoted(x: Any, target: np.dtype[Any], like: type) -> Any:
@@ -92,14 +108,18 @@ def _promoted(x: Any, target: np.dtype[Any], like: type) -> Any:
 
 
 def retyped(x: Any, array: Any) -> Any:
-    """The same place in the graph with its array in another dtype; `conform` casts the gradient back."""
+    """The same place in the graph with its array in another dtype; `conform` casts the gradient
+    back.
+    """
     return make_at(array, x._node, x._nr)
 
 
 def array_of(row: Op, name: str, x: Any) -> Any:
     """The array of an optional input."""
     if not isinstance(x, Binding.tensor):
-        raise TypeError(f"{row.name}(): argument {name!r} must be Tensor or None, not {type(x).__name__}")
+        raise TypeError(
+            f"{row.name}(): argument {name!r} must be Tensor or None, not {type(x).__name__}"
+        )
     return x._a
 
 
@@ -109,27 +129,42 @@ def as_array(like: Any, value: Any) -> Any:
         return value
     if isinstance(like, np.ndarray):
         return np.asarray(value)
-    return value if type(value) in backend.array_types() else backend.array_module(like).asarray(value)
+    return (
+        value if type(value) in backend.array_types() else backend.array_module(like).asarray(value)
+    )
 
 
-def recover(row: Op, recorder: Any, error: Exception, inputs: Any, attributes: dict[str, Any]) -> Any:
-    """A forward raised: mend a 0-d CPU tensor beside CUDA tensors, else say in words what did not fit."""
+def recover(
+    row: Op, recorder: Any, error: Exception, inputs: Any, attributes: dict[str, Any]
+) -> Any:
+    """A forward raised: mend a 0-d CPU tensor beside CUDA tensors, else say in words what did not
+    fit.
+    """
     tensors = [x for x in inputs if isinstance(x, Binding.tensor)]
     kinds = {type(t._a) for t in tensors}
     if len(kinds) > 1:
-        zero = [t for t in tensors if isinstance(t._a, np.ndarray) and t._a.ndim == 0 and t._node is None]
+        zero = [
+            t
+            for t in tensors
+            if isinstance(t._a, np.ndarray) and t._a.ndim == 0 and t._node is None
+        ]
         like = next(k for k in kinds if k is not np.ndarray)
         if zero and all(t in zero or not isinstance(t._a, np.ndarray) for t in tensors):
-            moved = [make(backend.scalar(t._a[()], t._a.dtype, like)) if t in zero else t for t in inputs]
+            moved = [
+                make(backend.scalar(t._a[()], t._a.dtype, like)) if t in zero else t for t in inputs
+            ]
             return recorder(*moved, **attributes)
         places = ", ".join(str(t.device) for t in tensors)
         raise RuntimeError(
-            f"{row.name}: Expected all tensors to be on the same device, but found at least two devices: {places}; "
+            f"{row.name}: Expected all tensors to be on the same device, but found at least two "
+            f"devices: {places}; "
             "move them together with .to(device)"
         ) from error
     shapes = [tuple(t._a.shape) for t in tensors]
     described = ", ".join(f"{tuple(t._a.shape)} {dtypes.of(t._a.dtype).name}" for t in tensors)
-    if isinstance(error, ValueError | IndexError | TypeError) and not isinstance(error, np.exceptions.AxisError):
+    if isinstance(error, ValueError | IndexError | TypeError) and not isinstance(
+        error, np.exceptions.AxisError
+    ):
         text = _size_mismatch(shapes) if "broadcast" in str(error) else None
         kind = RuntimeError if isinstance(error, ValueError) else type(error)
         raise kind(f"{row.name}: {text or error} (inputs: {described})") from error
@@ -137,17 +172,19 @@ def recover(row: Op, recorder: Any, error: Exception, inputs: Any, attributes: d
         n = error.ndim or 0
         low, high = (-n, n - 1) if n else (-1, 0)
         raise IndexError(
-            f"{row.name}: Dimension out of range (expected to be in range of [{low}, {high}], but got {error.axis})"
+            f"{row.name}: Dimension out of range (expected to be in range of [{low}, {high}], but "
+            f"got {error.axis})"
         ) from error
     raise error
 
 
 def _size_mismatch(shapes: list[tuple[int, ...]]) -> str | None:
-    for a, b in zip(shapes, shapes[1:], strict=False):
+    for a, b in pairwise(shapes):
         for k in range(1, min(len(a), len(b)) + 1):
             if a[-k] != b[-k] and 1 not in (a[-k], b[-k]):
                 return (
-                    f"The size of tensor a ({a[-k]}) must match the size of tensor b ({b[-k]}) at non-singleton "
+                    f"The size of tensor a ({a[-k]}) must match the size of tensor b ({b[-k]}) at "
+                    f"non-singleton "
                     f"dimension {max(len(a), len(b)) - k}; reshape or expand one of them"
                 )
     return None

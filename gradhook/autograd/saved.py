@@ -1,7 +1,8 @@
 """Saved tensors: what a node keeps of its inputs and outputs, and how it is checked and rebuilt.
 
-A saved tensor is five entries of `node.saved`: (array, cell, version at save, node, output_nr). A saved input keeps
-its edge at save time; a saved output has no edge (it is rebuilt with the node that saved it), so there is no cycle.
+A saved tensor is five entries of `node.saved`: (array, cell, version at save, node, output_nr). A
+saved input keeps its edge at save time; a saved output has no edge (it is rebuilt with the node
+that saved it), so there is no cycle.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ def stale(node: Node, name: str, array: Any, cell: Any, version: int) -> Runtime
     return stale_error(node, name, array.shape, array.dtype, cell[0], version)
 
 
-def unpack(node: Node, name: str, a: Any, cell: Any, version: int, edge: Node | None, nr: int, own: int) -> Any:
-    """The saved tensor as a Tensor with its history; `own`: the output it is of `node`, -1 for an input."""
+def unpack(
+    node: Node, name: str, a: Any, cell: Any, version: int, edge: Node | None, nr: int, own: int
+) -> Any:
+    """The saved tensor as a Tensor with its history; `own`: the output it is of `node`, -1 for an
+    input.
+    """
     if a is None:
         return None
     if cell[0] != version:
@@ -65,7 +70,9 @@ def zeros(xp: Any, meta: TensorMeta, recorded: bool) -> Any:
 
 
 def saved_attribute(node: Any, name: str) -> Any:
-    """`node._saved_<name>`: a saved tensor, shape or attribute by the name its formula uses (PyTorch: `_saved_self`)."""
+    """`node._saved_<name>`: a saved tensor, shape or attribute by the name its formula uses
+    (PyTorch: `_saved_self`).
+    """
     names: tuple[str, ...] = node.saved_names
     if name not in names:
         raise AttributeError(f"{node.name()} saved {list(names) or 'nothing'}, not {name!r}")

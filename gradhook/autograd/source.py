@@ -1,7 +1,8 @@
 """Formulas and forwards as expressions: what generated text inlines, and which gradients are FRESH.
 
-A gradient is fresh when its formula statically allocates it, so that the engine may adopt the buffer. Where the source
-cannot be read (a frozen program) nothing is inlined and nothing is fresh: slower, never wrong.
+A gradient is fresh when its formula statically allocates it, so that the engine may adopt the
+buffer. Where the source cannot be read (a frozen program) nothing is inlined and nothing is fresh:
+slower, never wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from gradhook.ops.table import TABLE, Op
 
 @functools.cache
 def formula_nodes(row_name: str) -> dict[str, ast.expr]:
-    """The expression of each formula of an op: input name (or "a,b" of a joint one) -> AST; {} without the source.
+    """The expression of each formula of an op: input name (or "a,b" of a joint one) -> AST; {}
+    without the source.
 
     A formula given as a `def` counts when its body is a docstring and one return.
     """
@@ -49,7 +51,11 @@ def _returned(function: Any, only: bool = False) -> ast.expr | None:
         body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, TypeError, SyntaxError):
         return None
-    if only and isinstance(body, ast.FunctionDef) and len(body.body) != 1 + (ast.get_docstring(body) is not None):
+    if (
+        only
+        and isinstance(body, ast.FunctionDef)
+        and len(body.body) != 1 + (ast.get_docstring(body) is not None)
+    ):
         return None
     if isinstance(body, ast.FunctionDef) and isinstance(body.body[-1], ast.Return):
         return body.body[-1].value
@@ -63,7 +69,9 @@ def _is_fresh(row_name: str, name: str) -> bool:
 
 
 def is_fresh(row: Op, name: str) -> bool:
-    """Whether the formula of this input always allocates: arithmetic, or a table op that is no view."""
+    """Whether the formula of this input always allocates: arithmetic, or a table op that is no
+    view.
+    """
     return _is_fresh(row.name, name)
 
 
@@ -74,9 +82,18 @@ def _allocates(e: ast.expr) -> bool:
         return isinstance(e.op, ast.USub)
     if isinstance(e, ast.IfExp):
         return _allocates(e.body) and _allocates(e.orelse)
-    if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and isinstance(e.func.value, ast.Name):
+    if (
+        isinstance(e, ast.Call)
+        and isinstance(e.func, ast.Attribute)
+        and isinstance(e.func.value, ast.Name)
+    ):
         called = TABLE.get(e.func.attr) if e.func.value.id == "xp" else None
-        return called is not None and not called.view and not called.composite and called.name not in MAY_ALIAS
+        return (
+            called is not None
+            and not called.view
+            and not called.composite
+            and called.name not in MAY_ALIAS
+        )
     return False
 
 
@@ -89,7 +106,9 @@ def _forward_node(row_name: str) -> ast.expr | None:
 
 
 def _inlined(expression: ast.expr | None, names: dict[str, str]) -> str | None:
-    """The expression's text with its parameters renamed; None when it names anything else or binds names."""
+    """The expression's text with its parameters renamed; None when it names anything else or binds
+    names.
+    """
     if expression is None:
         return None
     expression = ast.parse(ast.unparse(expression), mode="eval").body

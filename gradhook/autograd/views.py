@@ -1,8 +1,11 @@
-"""Views: how a tensor is derived from its base, refreshed after the base was written, and written through.
+"""Views: how a tensor is derived from its base, refreshed after the base was written, and written
+through.
 
-A view shares its base's memory and version cell. It remembers the base, the view ops that led to it and the base's
-node at that time; when the base has another node since, `refresh` replays the ops on the base.
-An in-place op on a view makes the base's history a `CopySlices`: the op on the slice, everything else unchanged.
+A view shares its base's memory and version cell. It remembers the base, the view ops that led to
+it and the base's node at that time; when the base has another node since, `refresh` replays the
+ops on the base.
+An in-place op on a view makes the base's history a `CopySlices`: the op on the slice, everything
+else unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from gradhook import backend
 from gradhook.autograd import record
 from gradhook.autograd.binding import cell_of, make, make_at
 from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS
-from gradhook.autograd.graph import Node, next_sequence_nr
+from gradhook.autograd.graph import Node, next_sequence_nr, released_error
 from gradhook.modes import Modes, get_modes, set_modes, with_grad
 from gradhook.ops.table import TABLE, Op
 
@@ -23,9 +26,9 @@ DEFAULT, UNRECORDED, MULTI_OUTPUT, CUSTOM = "default", "no_grad", "multi_output"
 
 
 class View:
-    """base: the tensor that is no view itself; steps: (op, attributes, output index) from it, none for an alias that
-    stands for the base at a barrier; base_node: the base's node this view's edge was made from; creation: DEFAULT, or
-    why it must not be written while recording."""
+    """base: the tensor that is no view itself; steps: (op, attributes, output index) from it, none
+    for an alias that stands for the base at a barrier; base_node: the base's node this view's edge
+    was made from; creation: DEFAULT, or why it must not be written while recording."""
 
     __slots__ = ("base", "base_node", "creation", "steps")
 
@@ -36,7 +39,9 @@ class View:
         self.creation = creation
 
 
-def derive(t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, index: int | None = None) -> None:
+def derive(
+    t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, index: int | None = None
+) -> None:
     """t was made from x by a view op: where they share memory, t becomes a view of x's base."""
     if not backend.shares_memory(t._a, x._a):
         return
@@ -52,7 +57,9 @@ def derive(t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, in
         t._view = View(parent.base, (*parent.steps, (row, attributes, index)), inherited)
 
 
-def derive_all(ts: tuple[Any, ...], x: Any, row: Op, attributes: dict[str, Any], modes: Modes) -> None:
+def derive_all(
+    ts: tuple[Any, ...], x: Any, row: Op, attributes: dict[str, Any], modes: Modes
+) -> None:
     for k, t in enumerate(ts):
         derive(t, x, row, attributes, modes, k)
 
@@ -104,22 +111,25 @@ def replay_array(array: Any, steps: tuple[Step, ...]) -> Any:
 class CopySlices(Node):
     """History of a base after an in-place op on one of its views (PyTorch: `CopySlices`).
 
-    fn: the op's node over the slice, None when the slice's gradient goes on as it is (to `onward`); has_base: the base
-    itself had a history (the first edge); slice_edge: fn's first edge is the old slice, which is part of the base;
-    order: the base's axes by falling stride, so that views of the gradient's copy are views as they were on the base.
+    saved: (the op's node over the slice), None in it when the slice's gradient goes on as it is,
+    to `onward`; has_base:
+    the base itself had a history (the first edge); slice_edge: the op's first edge is the old
+    slice, part of the base; order: the base's axes by falling stride, so that views of the
+    gradient's copy are views as they were on the base.
     """
 
-    __slots__ = ("fn", "has_base", "order", "slice_edge", "steps")
+    __slots__ = ("has_base", "order", "slice_edge", "steps")
     saves = True
 
-    def __init__(self, base: Any, steps: tuple[Step, ...], fn: Any, onward: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, base: Any, steps: tuple[Step, ...], fn: Any, onward: tuple[Any, ...] = ()
+    ) -> None:
         node = edge_of(base)
         self.seq = next_sequence_nr()
         self.hooks = None
-        self.saved = ()
+        self.saved = (fn,)
         self.shape = base._a.shape
         self.dtype = base._a.dtype
-        self.fn = fn
         self.steps = steps
         self.has_base = node is not None
         first = fn is not None and bool(fn.edge_positions) and fn.edge_positions[0] == 0
@@ -129,12 +139,18 @@ class CopySlices(Node):
         rest = onward if fn is None else fn.edges[2 if self.slice_edge else 0 :]
         self.edges = ((node, base._nr) if self.has_base else ()) + rest
 
+    def _fn(self) -> Any:
+        if self.saved is None:
+            raise released_error()
+        return self.saved[0]
+
     def backward(self, g: Any) -> tuple[Any, ...]:
+        fn = self._fn()
         whole = g.transpose(self.order).copy() if g.ndim > 1 else g.copy()
         if g.ndim > 1:
             whole = whole.transpose(tuple(sorted(range(g.ndim), key=self.order.__getitem__)))
         part = replay_array(whole, self.steps)
-        grads = (part.copy(),) if self.fn is None else self.fn.backward(part.copy())
+        grads: tuple[Any, ...] = (part.copy(),) if fn is None else fn.backward(part.copy())
         if not self.has_base:
             return grads
         part[...] = ARRAYS.conform(grads[0], part.shape, part.dtype) if self.slice_edge else 0
@@ -143,17 +159,14 @@ class CopySlices(Node):
     def backward_recorded(self, g: Any) -> tuple[Any, ...]:
         from gradhook.autograd.inplace import inplace
 
+        fn = self._fn()
         whole = record.ops.clone(g)
         part = record.ops.clone(replay(whole, self.steps))
-        grads = (part,) if self.fn is None else self.fn.backward_recorded(part)
+        grads: tuple[Any, ...] = (part,) if fn is None else fn.backward_recorded(part)
         if not self.has_base:
             return grads
         inplace(TABLE["copy"], replay(whole, self.steps), grads[0] if self.slice_edge else 0.0)
         return (whole, *grads[1 if self.slice_edge else 0 :])
-
-    def release(self) -> None:
-        if self.fn is not None:
-            self.fn.release()
 
 
 def alias_at(t: Any, node: Node, nr: int) -> Any:
@@ -165,7 +178,9 @@ def alias_at(t: Any, node: Node, nr: int) -> Any:
 
 
 def stand_in(t: Any) -> None:
-    """Make t, a view that a module returns, an alias of a hidden copy of itself: its writes pass the output barrier."""
+    """Make t, a view that a module returns, an alias of a hidden copy of itself: its writes pass
+    the output barrier.
+    """
     hidden = make_at(t._a, t._node, t._nr)
     hidden._v, hidden._view = cell_of(t), t._view
     t._view = View(hidden, (), DEFAULT)
@@ -183,4 +198,3 @@ def alias(t: Any) -> Any:
     made = make(t._a)
     made._v = cell_of(t)
     return made
-

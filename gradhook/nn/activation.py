@@ -66,7 +66,9 @@ class Hardtanh(Module):
 
     def extra_repr(self) -> str:
         """The limits."""
-        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+        return f"min_val={self.min_val}, max_val={self.max_val}" + (
+            ", inplace=True" if self.inplace else ""
+        )
 
 
 class ReLU6(Hardtanh):
@@ -115,15 +117,22 @@ class ELU(Module):
 
 
 class PReLU(Module):
-    """x where x > 0, weight * x elsewhere; weight: (num_parameters,), learnt. Source: torch.nn.PReLU."""
+    """x where x > 0, weight * x elsewhere; weight: (num_parameters,), learnt.
+
+    Source: torch.nn.PReLU.
+    """
 
     weight: Parameter
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(creation.full((num_parameters,), float(init), device=device, dtype=dtype))
+        self.weight = Parameter(
+            creation.full((num_parameters,), float(init), device=device, dtype=dtype)
+        )
 
     def reset_parameters(self) -> None:
         """Set the weight to its first value."""
@@ -131,7 +140,7 @@ class PReLU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, num_parameters, ...), or any shape with one parameter."""
-        return F.prelu(input, self.weight)  # type: ignore[no-any-return]
+        return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
         """The number of weights."""
@@ -139,7 +148,10 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function of x; approximate: "none" or "tanh". Source: torch.nn.GELU."""
+    """x times the normal distribution function of x; approximate: "none" or "tanh".
+
+    Source: torch.nn.GELU.
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -147,7 +159,7 @@ class GELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape, floating."""
-        return F.gelu(input, approximate=self.approximate)  # type: ignore[no-any-return]
+        return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
         """The form."""

@@ -1,8 +1,10 @@
-"""The barriers of one module call: inputs get an edge to the input barrier, outputs one to the output barrier.
+"""The barriers of one module call: inputs get an edge to the input barrier, outputs one to the
+output barrier.
 
-A tensor made inside the call gets its edge replaced on the same object. An alias (a new object over the same memory
-and version) stands for an input, and for an output that is an input, a leaf, a tensor of an earlier call, or the same
-object as another output. An in-place op on an alias moves the tensor it stands for, too (autograd/inplace.py).
+A tensor made inside the call gets its edge replaced on the same object. An alias (a new object
+over the same memory and version) stands for an input, and for an output that is an input, a leaf,
+a tensor of an earlier call, or the same object as another output. An in-place op on an alias moves
+the tensor it stands for, too (autograd/inplace.py).
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ import warnings
 from typing import Any
 
 from gradhook.autograd.graph import TensorMeta
-from gradhook.autograd.module_hook_node import ModuleBackwardHookState, ModuleInputHookNode, ModuleOutputHookNode
+from gradhook.autograd.module_hook_node import (
+    ModuleBackwardHookState,
+    ModuleInputHookNode,
+    ModuleOutputHookNode,
+)
 from gradhook.autograd.views import alias_at, edge_of, stand_in
 from gradhook.nn import tree
 from gradhook.nn.runners import FullRunner, Layout, PreRunner
@@ -21,17 +27,23 @@ _opaque_seen: set[type] = set()
 
 
 class Barriers:
-    """Wraps one call: `enter` before forward, `leave` after it, `leave_again` when a forward hook replaced outputs."""
+    """Wraps one call: `enter` before forward, `leave` after it, `leave_again` when a forward hook
+    replaced outputs.
+    """
 
     __slots__ = ("full_runner", "module", "output_node", "pre_runner", "start", "state")
 
-    def __init__(self, module: Any, pre_runner: PreRunner | None, full_runner: FullRunner | None) -> None:
+    def __init__(
+        self, module: Any, pre_runner: PreRunner | None, full_runner: FullRunner | None
+    ) -> None:
         self.module = module
         self.pre_runner = pre_runner
         self.full_runner = full_runner
         self.output_node: ModuleOutputHookNode | None = None
 
-    def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def enter(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put the input barrier before every tensor of args and kwargs that has a gradient."""
         layout = Layout(args)
         keywords = Layout(tuple(kwargs.values()))
@@ -99,13 +111,17 @@ class Barriers:
         return output
 
     def leave_again(self, output: Any) -> Any:
-        """A forward hook replaced the output: a fresh barrier over all of it; the first becomes transparent."""
+        """A forward hook replaced the output: a fresh barrier over all of it; the first becomes
+        transparent.
+        """
         if self.output_node is not None:
             self.output_node.transparent = True
         return self.leave(output)
 
     def _left(self, node: ModuleOutputHookNode, t: Tensor, repeated: bool) -> Tensor:
-        made_here = t._node.seq > self.start and not t._node.leaf and not repeated and not _stands_for(t)
+        made_here = (
+            t._node.seq > self.start and not t._node.leaf and not repeated and not _stands_for(t)
+        )
         nr = node.add(t._node, t._nr, TensorMeta(t._a.shape, t._a.dtype, type(t._a)))
         if not made_here:
             return alias_at(t, node, nr)
@@ -135,8 +151,9 @@ def _warn_opaque(kind: type) -> None:
     if kind not in _opaque_seen:
         _opaque_seen.add(kind)
         warnings.warn(
-            f"For backward hooks to be called, module output should be made of Tensors and containers gradhook knows: it "
-            f"cannot see tensors inside {kind}; register it with gradhook.nn.tree.register_pytree_node",
+            f"For backward hooks to be called, module output should be made of Tensors and "
+            f"containers gradhook knows: it "
+            f"cannot see tensors inside {kind}; register it with "
+            f"gradhook.nn.tree.register_pytree_node",
             stacklevel=4,
         )
-

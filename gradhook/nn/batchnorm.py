@@ -44,15 +44,23 @@ class _BatchNorm(Module):
             made = Parameter(creation.empty(shape, device=device, dtype=dtype)) if present else None
             self.register_parameter(name, made)
         track = track_running_stats
-        self.register_buffer("running_mean", creation.zeros(shape, device=device, dtype=dtype) if track else None)
-        self.register_buffer("running_var", creation.ones(shape, device=device, dtype=dtype) if track else None)
+        self.register_buffer(
+            "running_mean", creation.zeros(shape, device=device, dtype=dtype) if track else None
+        )
+        self.register_buffer(
+            "running_var", creation.ones(shape, device=device, dtype=dtype) if track else None
+        )
         counter = creation.zeros((), dtype=dtypes.int64, device=device) if track else None
         self.register_buffer("num_batches_tracked", counter)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
         """Mean 0, variance 1, no batches."""
-        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+        if (
+            self.running_mean is not None
+            and self.running_var is not None
+            and self.num_batches_tracked is not None
+        ):
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
             init.zeros_(self.num_batches_tracked)
@@ -91,7 +99,9 @@ class _BatchNorm(Module):
             self.eps,
         )
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:
         version = local_metadata.get("version", None)
         key = prefix + "num_batches_tracked"
         if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
@@ -111,13 +121,19 @@ class _BatchNorm(Module):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalise every feature over the batch. input: (batch, features) or with length. Source: torch.nn.BatchNorm1d."""
+    """Normalise every feature over the batch.
+
+    input: (batch, features) or with length. Source: torch.nn.BatchNorm1d.
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalise every channel over batch and plane. input: (batch, channels, h, w). Source: torch.nn.BatchNorm2d."""
+    """Normalise every channel over batch and plane.
+
+    input: (batch, channels, h, w). Source: torch.nn.BatchNorm2d.
+    """
 
     ranks = (4,)
 

@@ -1,7 +1,9 @@
-"""The one call path of modules: forward-pre hooks, input barrier, forward, output barrier, forward hooks.
+"""The one call path of modules: forward-pre hooks, input barrier, forward, output barrier, forward
+hooks.
 
-A module without hooks pays two attribute tests. Source of the order and of the return rules: torch.nn.Module;
-where it differs (barriers are nodes, containers and kwargs are seen): HOOKS.md A2 B1-B3, B7, B9, B10.
+A module without hooks pays two attribute tests. Source of the order and of the return rules:
+torch.nn.Module; where it differs (barriers are nodes, containers and kwargs are seen): HOOKS.md A2
+B1-B3, B7, B9, B10.
 """
 
 from __future__ import annotations
@@ -59,13 +61,16 @@ def _call_always(module: Any, args: Any, kwargs: Any, hook: Any, flags: frozense
         hook(module, args, kwargs, None) if "with_kwargs" in flags else hook(module, args, None)
     except Exception as error:
         warnings.warn(
-            "module forward hook with ``always_call=True`` raised an exception that was silenced as another error was "
+            "module forward hook with ``always_call=True`` raised an exception that was silenced "
+            "as another error was "
             f"raised in forward: {error!r}",
             stacklevel=2,
         )
 
 
-def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: set[int]) -> Any:
+def _call(
+    module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: set[int]
+) -> Any:
     for _, hook, flags in _entries(everywhere.forward_pre, module, "_forward_pre_hooks"):
         args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)
     pre_hooks = _hooks(everywhere.full_backward_pre, module, "_backward_pre_hooks")
@@ -85,7 +90,11 @@ def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...],
     for key, hook, flags in forward_hooks:
         ran.add(key)
         try:
-            result = hook(module, args, kwargs, output) if "with_kwargs" in flags else hook(module, args, output)
+            result = (
+                hook(module, args, kwargs, output)
+                if "with_kwargs" in flags
+                else hook(module, args, output)
+            )
         except BaseException as error:
             raise noted(error, "forward hook", hook, module) from error.__cause__
         if result is not None:
@@ -97,7 +106,9 @@ def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...],
     return output
 
 
-def _run_forward_pre(module: Any, hook: Any, flags: frozenset[str], args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _run_forward_pre(
+    module: Any, hook: Any, flags: frozenset[str], args: Any, kwargs: Any
+) -> tuple[Any, Any]:
     """One forward-pre hook; the new args and kwargs. Errors: RuntimeError for a malformed pair."""
     try:
         result = hook(module, args, kwargs) if "with_kwargs" in flags else hook(module, args)
@@ -109,12 +120,14 @@ def _run_forward_pre(module: Any, hook: Any, flags: frozenset[str], args: Any, k
         return (result if isinstance(result, tuple) else (result,)), kwargs
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(
-            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}."
+            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+            f"{result}."
         )
     new_args, new_kwargs = result
     if not isinstance(new_args, tuple | list) or not isinstance(new_kwargs, dict):
         raise RuntimeError(
             "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got a "
-            f"{type(new_args).__name__} and a {type(new_kwargs).__name__}; expected a tuple and a dict"
+            f"{type(new_args).__name__} and a {type(new_kwargs).__name__}; expected a tuple and a "
+            f"dict"
         )
     return tuple(new_args), new_kwargs

@@ -77,7 +77,9 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules called one after the other: Sequential(a, b) or Sequential(OrderedDict(first=a, then=b))."""
+    """Modules called one after the other: Sequential(a, b) or Sequential(OrderedDict(first=a,
+    then=b)).
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -106,14 +108,16 @@ class Sequential(_Numbered):
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+                f"add operator supports only objects of Sequential class, but {type(other)} is "
+                "given."
             )
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Sequential) -> Self:
         if not isinstance(other, Sequential):
             raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+                f"add operator supports only objects of Sequential class, but {type(other)} is "
+                "given."
             )
         return self.extend(list(other))
 
@@ -145,7 +149,10 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Put all modules at the end. Errors: TypeError when they are not iterable."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(
+                "ModuleList.extend should be called with an iterable, but got "
+                f"{type(modules).__name__}"
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -175,7 +182,8 @@ class ModuleList(_Numbered):
             else:
                 groups.append((k, k, text))
         return [
-            (str(a), text) if a == b else (f"{a}-{b}", f"{b - a + 1} x {text}") for a, b, text in groups
+            (str(a), text) if a == b else (f"{a}-{b}", f"{b - a + 1} x {text}")
+            for a, b, text in groups
         ]
 
 
@@ -229,7 +237,10 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add modules from a mapping or from (name, module) pairs. Errors: TypeError, ValueError."""
+        """Add modules from a mapping or from (name, module) pairs.
+
+        Errors: TypeError, ValueError.
+        """
         if isinstance(modules, (Mapping, ModuleDict)):
             pairs: Iterable[Any] = modules.items()
         elif isinstance(modules, Iterable):
@@ -241,10 +252,14 @@ class ModuleDict(Module):
             )
         for k, pair in enumerate(pairs):
             if not isinstance(pair, Iterable):
-                raise TypeError(f"ModuleDict update sequence element #{k} should be Iterable; is{type(pair).__name__}")
+                raise TypeError(
+                    f"ModuleDict update sequence element #{k} should be Iterable; "
+                    f"is{type(pair).__name__}"
+                )
             entry = tuple(pair)
             if len(entry) != 2:
                 raise ValueError(
-                    f"ModuleDict update sequence element #{k} has length {len(entry)}; 2 is required"
+                    f"ModuleDict update sequence element #{k} has length {len(entry)}; 2 is "
+                    "required"
                 )
             self[entry[0]] = entry[1]

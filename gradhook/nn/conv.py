@@ -49,12 +49,16 @@ class ConvNd(Module):
         if out_channels % groups != 0:
             raise ValueError("out_channels must be divisible by groups")
         if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
+            raise ValueError(
+                f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
+            )
         if padding == "same" and any(s != 1 for s in as_tuple(stride, self.n)):
             raise ValueError("padding='same' is not supported for strided convolutions")
         modes = {"zeros", "reflect", "replicate", "circular"}
         if padding_mode not in modes:
-            raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")
+            raise ValueError(
+                f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'"
+            )
         n = self.n
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride = as_tuple(kernel_size, n), as_tuple(stride, n)
@@ -71,7 +75,7 @@ class ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias from U(-k, k), k = sqrt(groups / (in_channels * prod(kernel_size)))."""
+        """Draw weight and bias from U(-k, k), k = sqrt(groups / (in * prod(kernel)))."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = self.weight.numel() // max(self.weight.shape[0], 1)
@@ -134,7 +138,9 @@ class _Conv(ConvNd):
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             pairs = self._pairs()
-            input = F.pad(input, [p for pair in reversed(pairs) for p in pair], mode=self.padding_mode)
+            input = F.pad(
+                input, [p for pair in reversed(pairs) for p in pair], mode=self.padding_mode
+            )
             padding = 0
         convolve = getattr(F, f"conv{self.n}d")
         result: Tensor = convolve(
@@ -151,13 +157,19 @@ class _Conv(ConvNd):
 
 
 class Conv1d(_Conv):
-    """Cross-correlation over one axis. weight: (out, in/groups, kernel). Source: torch.nn.Conv1d."""
+    """Cross-correlation over one axis.
+
+    weight: (out, in/groups, kernel). Source: torch.nn.Conv1d.
+    """
 
     n = 1
 
 
 class Conv2d(_Conv):
-    """Cross-correlation over two axes. weight: (out, in/groups, kernel, kernel). Source: torch.nn.Conv2d."""
+    """Cross-correlation over two axes.
+
+    weight: (out, in/groups, kernel, kernel). Source: torch.nn.Conv2d.
+    """
 
     n = 2
 
@@ -205,11 +217,23 @@ class _ConvTranspose(ConvNd):
         )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        """input: (batch, in_channels, *spatial) or without batch. output_size: which of the possible sizes to make."""
-        extra = self.output_padding if output_size is None else self._extra(input, tuple(output_size))
+        """input: (batch, in_channels, *spatial) or without batch.
+
+        output_size: which of the possible sizes to make.
+        """
+        extra = (
+            self.output_padding if output_size is None else self._extra(input, tuple(output_size))
+        )
         convolve = getattr(F, f"conv_transpose{self.n}d")
         result: Tensor = convolve(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            extra,
+            self.groups,
+            self.dilation,
         )
         return result
 
@@ -221,14 +245,18 @@ class _ConvTranspose(ConvNd):
         most = [m + s - 1 for m, s in zip(least, self.stride, strict=True)]
         if any(not m <= size <= top for m, size, top in zip(least, sizes, most, strict=True)):
             raise ValueError(
-                f"requested an output size of {list(sizes)}, but valid sizes range from {least} to {most} "
+                f"requested an output size of {list(sizes)}, but valid sizes range from {least} to "
+                f"{most} "
                 f"(for an input of {list(spatial)})"
             )
         return tuple(size - m for size, m in zip(sizes, least, strict=True))
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Transposed convolution over one axis. weight: (in, out/groups, kernel). Source: torch.nn.ConvTranspose1d."""
+    """Transposed convolution over one axis.
+
+    weight: (in, out/groups, kernel). Source: torch.nn.ConvTranspose1d.
+    """
 
     n = 1
 

@@ -21,7 +21,10 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Every element is 0 with probability p in training, else divided by 1 - p. Source: torch.nn.Dropout."""
+    """Every element is 0 with probability p in training, else divided by 1 - p.
+
+    Source: torch.nn.Dropout.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape, floating."""

@@ -18,7 +18,7 @@ class Flatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape."""
-        return input.flatten(self.start_dim, self.end_dim)  # type: ignore[attr-defined, no-any-return]
+        return input.flatten(self.start_dim, self.end_dim)  # type: ignore[attr-defined]
 
     def extra_repr(self) -> str:
         """The dimensions."""
@@ -33,11 +33,15 @@ class Unflatten(Module):
         if not isinstance(dim, int):
             raise TypeError("Unflatten: dim must be an int; named dimensions are not supported")
         if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(f"unflattened_size must be tuple of ints, but found type {type(unflattened_size).__name__}")
+            raise TypeError(
+                "unflattened_size must be tuple of ints, but found type "
+                f"{type(unflattened_size).__name__}"
+            )
         for at, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
-                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} "
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} "
                     f"at pos {at}"
                 )
         self.dim = dim
@@ -45,7 +49,7 @@ class Unflatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape."""
-        return input.unflatten(self.dim, self.unflattened_size)  # type: ignore[attr-defined, no-any-return]
+        return input.unflatten(self.dim, self.unflattened_size)  # type: ignore[attr-defined]
 
     def extra_repr(self) -> str:
         """The dimension and its sizes."""

@@ -1,4 +1,4 @@
-"""Initialisation of tensors in place, outside the graph, drawn from a Generator (the default one)."""
+"""Initialisation of tensors in place, outside the graph, drawn from a Generator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _LINEAR = {"linear", "sigmoid"} | {f"conv{t}{n}d" for t in ("", "_transpose") fo
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The recommended gain of a nonlinearity; param: leaky_relu's slope. Errors: ValueError for an unknown one."""
+    """The recommended gain of a nonlinearity; param: leaky_relu's slope.
+
+    Errors: ValueError for an unknown one.
+    """
     if nonlinearity in _LINEAR:
         return 1.0
     if nonlinearity == "tanh":
@@ -44,7 +47,9 @@ def _source(generator: random.Generator | None) -> random.Generator:
     return random.default_generator if generator is None else generator
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None
+) -> Tensor:
     """Fill with U(a, b). tensor: any shape, floating; returned."""
     draws = _source(generator).random(tensor._a.shape, tensor._a.dtype, like=tensor._a)
     return _fill(tensor, draws * (b - a) + a)
@@ -66,7 +71,10 @@ def trunc_normal_(
     b: float = 2.0,
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """Fill with N(mean, std²) cut to [a, b]: what falls outside is drawn again. tensor is returned."""
+    """Fill with N(mean, std²) cut to [a, b]: what falls outside is drawn again.
+
+    tensor is returned.
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -76,12 +84,14 @@ def trunc_normal_(
     source, shape = _source(generator), tensor._a.shape
     values = np.asarray(source.normal(shape, np.float64)) * std + mean
     outside = (values < a) | (values > b)
-    # A normal inside the limits has the cut distribution; one outside is drawn from it by the inverse.
+    # A draw inside the limits has the cut distribution; one outside is replaced by the inverse.
     normal = NormalDist(mean, std)
     low, high = normal.cdf(a), normal.cdf(b)
     again = np.asarray(source.random((int(outside.sum()),), np.float64)) * (high - low) + low
     values[outside] = [normal.inv_cdf(min(max(p, _TINY), 1 - 2**-53)) for p in again.tolist()]
-    return _fill(tensor, backend.to_device(values.clip(a, b).astype(tensor._a.dtype), tensor.device))
+    return _fill(
+        tensor, backend.to_device(values.clip(a, b).astype(tensor._a.dtype), tensor.device)
+    )
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -110,7 +120,10 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """The convolution weight that keeps its input, in each group. Errors: ValueError for other than 3 to 5 dims."""
+    """The convolution weight that keeps its input, in each group.
+
+    Errors: ValueError for other than 3 to 5 dims.
+    """
     shape = tensor._a.shape
     if len(shape) not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -129,7 +142,9 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
     """(fan_in, fan_out) of a weight: (out, in, *kernel)."""
     shape = tensor._a.shape
     if len(shape) < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
     field = math.prod(shape[2:])
     return shape[1] * field, shape[0] * field
 
@@ -137,14 +152,24 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 _calculate_fan_in_and_fan_out = _fans
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)). tensor: (out, in, ...). Source: Glorot and Bengio, 2010."""
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None
+) -> Tensor:
+    """U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)).
+
+    tensor: (out, in, ...). Source: Glorot and Bengio, 2010.
+    """
     a = gain * math.sqrt(6.0 / sum(_fans(tensor)))
     return uniform_(tensor, -a, a, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """N(0, std²), std = gain * sqrt(2 / (fan_in + fan_out)). tensor: (out, in, ...). Source: Glorot and Bengio, 2010."""
+def xavier_normal_(
+    tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None
+) -> Tensor:
+    """N(0, std²), std = gain * sqrt(2 / (fan_in + fan_out)).
+
+    tensor: (out, in, ...). Source: Glorot and Bengio, 2010.
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
 
@@ -166,9 +191,16 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """U(-b, b), b = gain * sqrt(3 / fan). tensor: (out, in, ...); a: leaky_relu's slope. Source: He et al., 2015."""
+    """U(-b, b), b = gain * sqrt(3 / fan).
+
+    tensor: (out, in, ...); a: leaky_relu's slope. Source: He et al., 2015.
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
-    return tensor if std is None else uniform_(tensor, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, generator)
+    return (
+        tensor
+        if std is None
+        else uniform_(tensor, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, generator)
+    )
 
 
 def kaiming_normal_(
@@ -178,13 +210,21 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """N(0, std²), std = gain / sqrt(fan). tensor: (out, in, ...); a: leaky_relu's slope. Source: He et al., 2015."""
+    """N(0, std²), std = gain / sqrt(fan).
+
+    tensor: (out, in, ...); a: leaky_relu's slope. Source: He et al., 2015.
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:
-    """A (semi-)orthogonal matrix times gain; further axes count as columns. Source: Saxe et al., 2013."""
+def orthogonal_(
+    tensor: Tensor, gain: float = 1, generator: random.Generator | None = None
+) -> Tensor:
+    """A (semi-)orthogonal matrix times gain; further axes count as columns.
+
+    Source: Saxe et al., 2013.
+    """
     shape = tensor._a.shape
     if len(shape) < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -201,7 +241,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: random.Generator | None = None
 ) -> Tensor:
-    """A matrix of N(0, std²) in which a share `sparsity` of each column is 0. Errors: ValueError unless a matrix."""
+    """A matrix of N(0, std²) in which a share `sparsity` of each column is 0.
+
+    Errors: ValueError unless a matrix.
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor._a.shape

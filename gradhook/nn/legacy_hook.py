@@ -1,6 +1,8 @@
-"""The legacy module backward hook (`register_backward_hook`): a post-hook on the node of the first output tensor.
+"""The legacy module backward hook (`register_backward_hook`): a post-hook on the node of the first
+output tensor.
 
-Source: torch.nn.Module.register_backward_hook; kept for old code, register_full_backward_hook is the right one.
+Source: torch.nn.Module.register_backward_hook; kept for old code, register_full_backward_hook is
+the right one.
 """
 
 from __future__ import annotations

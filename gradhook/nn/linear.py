@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from gradhook import creation
-from gradhook.autograd.record import ops as xp
 from gradhook.nn import init
 from gradhook.nn.module import Module
 from gradhook.nn.parameter import Parameter
+from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
 
@@ -34,12 +34,19 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(creation.empty((out_features, in_features), device=device, dtype=dtype))
+        self.weight = Parameter(
+            creation.empty((out_features, in_features), device=device, dtype=dtype)
+        )
         if bias:
             self.bias = Parameter(creation.empty((out_features,), device=device, dtype=dtype))
         else:
@@ -56,11 +63,12 @@ class Linear(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: (..., in_features). Result: (..., out_features)."""
         parameters = self._parameters
-        try:  # not self.weight: an attribute that is no instance attribute costs as much as a small op
-            return xp.linear(input, parameters["weight"], parameters["bias"])  # type: ignore[no-any-return]
+        try:  # not self.weight: that goes through __getattr__, which costs as much as a small op
+            return xp.linear(input, parameters["weight"], parameters["bias"])
         except KeyError:  # a library made weight a plain attribute
-            return xp.linear(input, self.weight, self.bias)  # type: ignore[no-any-return]
+            return xp.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Sizes and whether there is a bias."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}"

@@ -147,12 +147,19 @@ class NLLLoss(_WeightedLoss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """input: log-probabilities, (batch, classes, ...) or (classes,); target: class indices."""
         return F.nll_loss(
-            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
         )
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy of softmax(input) with class indices or probabilities. Source: torch.nn.CrossEntropyLoss."""
+    """Cross entropy of softmax(input) with class indices or probabilities.
+
+    Source: torch.nn.CrossEntropyLoss.
+    """
 
     def __init__(
         self,
@@ -168,7 +175,9 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """input: scores, (batch, classes, ...) or (classes,); target: class indices or probabilities."""
+        """input: scores, (batch, classes, ...) or (classes,); target: class indices or
+        probabilities.
+        """
         return F.cross_entropy(
             input,
             target,

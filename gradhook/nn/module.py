@@ -1,4 +1,7 @@
-"""Module: the base of all layers and models. Its halves are in module_walk, module_cast, module_state, module_hooks."""
+"""Module: the base of all layers and models.
+
+Its halves are in module_walk, module_cast, module_state, module_hooks.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,19 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 def typename(value: Any) -> str:
     """The type of a value as error texts show it."""
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 class Module(ModuleState, ModuleCast, ModuleHooks):
     """Base class of all neural network modules.
 
-    Assign Parameters, Buffers and Modules to attributes and they are registered; implement forward and call the
-    module, which runs its hooks. Tables that hooks live in are made on demand, so a module without hooks pays nothing.
-    Source: torch.nn.Module.
+    Assign Parameters, Buffers and Modules to attributes and they are registered; implement forward
+    and call the module, which runs its hooks. Tables that hooks live in are made on demand, so a
+    module without hooks pays nothing. Source: torch.nn.Module.
     """
 
     dump_patches: bool = False
@@ -35,14 +42,20 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:
             raise TypeError(
-                f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument "
+                f"'{next(iter(kwargs))}'"
             )
         if args:
             raise TypeError(
-                f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+                f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} "
+                "were given"
             )
         self.__dict__.update(
-            training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _modules={}
+            training=True,
+            _parameters={},
+            _buffers={},
+            _non_persistent_buffers_set=set(),
+            _modules={},
         )
 
     __call__ = call_module
@@ -58,14 +71,19 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
         if not isinstance(name, str):
             raise TypeError(f"{what} name should be a string. Got {typename(name)}")
         if "." in name:
-            raise KeyError(f'{what} name can\'t contain "."' + (f", got: {name}" if what == "module" else ""))
+            raise KeyError(
+                f'{what} name can\'t contain "."' + (f", got: {name}" if what == "module" else "")
+            )
         if name == "":
             raise KeyError(f'{what} name can\'t be empty string ""')
         if hasattr(self, name) and name not in self.__dict__[registry]:
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter (None: an absent one). Errors: TypeError, KeyError, ValueError with PyTorch's texts."""
+        """Add a parameter (None: an absent one).
+
+        Errors: TypeError, KeyError, ValueError with PyTorch's texts.
+        """
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         self._check_name(name, "parameter", "_parameters")
@@ -76,19 +94,25 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
-                f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                "created explicitly. "
+                f"To express '{name}' as a function of another Tensor, compute the value in the "
+                "forward() method."
             )
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but no parameter; persistent: it is in the state_dict. Errors as PyTorch's."""
+        """Add a tensor that is state but no parameter; persistent: it is in the state_dict.
+
+        Errors as PyTorch's.
+        """
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name(name, "buffer", "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (gradhook Tensor or None required)"
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (gradhook Tensor or "
+                "None required)"
             )
         self._buffers[name] = tensor
         if persistent:
@@ -97,7 +121,10 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child module (None: an absent one). Errors: TypeError, KeyError with PyTorch's texts."""
+        """Add a child module (None: an absent one).
+
+        Errors: TypeError, KeyError with PyTorch's texts.
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name(name, "module", "_modules")
@@ -120,9 +147,13 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             return
         attributes = self.__dict__
         if name in attributes.get("_parameters", ()):
-            self._replace(name, value, "_parameters", "parameter", "gradhook.nn.Parameter or None expected")
+            self._replace(
+                name, value, "_parameters", "parameter", "gradhook.nn.Parameter or None expected"
+            )
         elif name in attributes.get("_modules", ()):
-            self._replace(name, value, "_modules", "child module", "gradhook.nn.Module or None expected")
+            self._replace(
+                name, value, "_modules", "child module", "gradhook.nn.Module or None expected"
+            )
         elif isinstance(value, Buffer) or name in attributes.get("_buffers", ()):
             self._set_buffer(name, value)
         elif name in self.hook_tables and isinstance(value, dict):
@@ -203,7 +234,9 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): " + text.replace("\n", "\n  ") for name, text in self._child_reprs()]
+        children = [
+            f"({name}): " + text.replace("\n", "\n  ") for name, text in self._child_reprs()
+        ]
         if len(lines) <= 1 and not children:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"

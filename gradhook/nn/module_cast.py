@@ -12,7 +12,9 @@ from gradhook.tensor import Tensor
 
 
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """(device, dtype) of a `to` call: to(device), to(dtype), to(device, dtype), to(tensor), or by keyword."""
+    """(device, dtype) of a `to` call: to(device), to(dtype), to(device, dtype), to(tensor), or by
+    keyword.
+    """
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     other = kwargs.pop("tensor", None)
     unknown = set(kwargs) - {"non_blocking", "copy", "memory_format"}
@@ -38,7 +40,9 @@ class ModuleCast(ModuleWalk):
     training: bool
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace every parameter's data, every gradient and every buffer by fn of it; Parameter objects stay."""
+        """Replace every parameter's data, every gradient and every buffer by fn of it; Parameter
+        objects stay.
+        """
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -56,14 +60,16 @@ class ModuleCast(ModuleWalk):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device and cast floating and complex tensors to a dtype: to(device), to(dtype), to(tensor), both.
+        """Move to a device and cast floating and complex tensors to a dtype: to(device), to(dtype),
+        to(tensor), both.
 
         Errors: TypeError for a dtype that is neither floating nor complex. Returns self.
         """
         device, dtype = parse_to(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={dtype}"
             )
 
         def moved(t: Tensor) -> Tensor:
@@ -99,12 +105,18 @@ class ModuleCast(ModuleWalk):
         return self._apply(lambda t: t.to(device="cpu"))
 
     def cuda(self, device: Any = None) -> Self:
-        """Move all parameters and buffers to a CUDA device (the current one). Errors: DeviceError without CUDA."""
+        """Move all parameters and buffers to a CUDA device (the current one).
+
+        Errors: DeviceError without CUDA.
+        """
         where = "cuda" if device is None else backend.device(device)
         return self._apply(lambda t: t.to(device=where))
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode here and below. Errors: ValueError when mode is no bool. Returns self."""
+        """Set training mode here and below.
+
+        Errors: ValueError when mode is no bool. Returns self.
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode

@@ -16,7 +16,8 @@ MIXED = (
 
 
 class LazyTable:
-    """A hook table that a module makes when it is first read; from then on it is in the instance's dict.
+    """A hook table that a module makes when it is first read; from then on it is in the instance's
+    dict.
 
     Making it turns the instance's `_has_hooks` on: whoever holds the table may write to it.
     """
@@ -44,7 +45,10 @@ def flagged(table: HookTable, flag: str) -> OrderedDict[int, bool]:
 
 
 class ModuleHooks:
-    """The hook half of Module. Attributes have PyTorch's names; flags go with each hook instead of side tables."""
+    """The hook half of Module.
+
+    Attributes have PyTorch's names; flags go with each hook instead of side tables.
+    """
 
     _has_hooks: bool = False
     _forward_pre_hooks = LazyTable()
@@ -83,8 +87,9 @@ class ModuleHooks:
     ) -> RemovableHandle:
         """`hook(module, args)` before forward, with_kwargs: `hook(module, args, kwargs)`.
 
-        It returns None, or new args (with_kwargs: a pair of new args and kwargs). prepend: before the module's other
-        hooks of this kind. Returns the handle that removes it. Source: torch.nn.Module.
+        It returns None, or new args (with_kwargs: a pair of new args and kwargs). prepend: before
+        the module's other hooks of this kind. Returns the handle that removes it. Source:
+        torch.nn.Module.
         """
         flags = ("with_kwargs",) if with_kwargs else ()
         return self._forward_pre_hooks.add(hook, prepend=prepend, flags=flags)
@@ -97,10 +102,11 @@ class ModuleHooks:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """`hook(module, args, output)` after forward, with_kwargs: `hook(module, args, kwargs, output)`.
+        """`hook(module, args, output)` after forward, with_kwargs: `hook(module, args, kwargs,
+        output)`.
 
-        A result that is not None replaces the output. always_call: also when forward or an earlier hook raised.
-        Source: torch.nn.Module.
+        A result that is not None replaces the output. always_call: also when forward or an earlier
+        hook raised. Source: torch.nn.Module.
         """
         flags = [n for n, on in (("with_kwargs", with_kwargs), ("always_call", always_call)) if on]
         return self._forward_hooks.add(hook, prepend=prepend, flags=flags)
@@ -108,7 +114,8 @@ class ModuleHooks:
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """`hook(module, grad_output)` when the gradients of the outputs have arrived; a tuple replaces them.
+        """`hook(module, grad_output)` when the gradients of the outputs have arrived; a tuple
+        replaces them.
 
         grad_output: a tuple, an entry an output, None where none arrived. Source: torch.nn.Module.
         """
@@ -117,10 +124,11 @@ class ModuleHooks:
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """`hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a tuple replaces them.
+        """`hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a
+        tuple replaces them.
 
-        grad_input: a tuple, an entry a positional argument, None for one that is no Tensor, needs no gradient or got
-        none. Errors: RuntimeError beside legacy hooks. Source: torch.nn.Module.
+        grad_input: a tuple, an entry a positional argument, None for one that is no Tensor, needs
+        no gradient or got none. Errors: RuntimeError beside legacy hooks. Source: torch.nn.Module.
         """
         if self._is_full_backward_hook is False:
             raise RuntimeError(MIXED)
@@ -129,7 +137,8 @@ class ModuleHooks:
         return handle
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The legacy form: `hook(module, grad_input, grad_output)` of the node that made the output.
+        """The legacy form: `hook(module, grad_input, grad_output)` of the node that made the
+        output.
 
         Errors: RuntimeError beside full backward hooks. Use register_full_backward_hook instead.
         Source: torch.nn.Module.

@@ -1,4 +1,6 @@
-"""state_dict and load_state_dict: first every module checks, then everything is copied, so an error changes nothing."""
+"""state_dict and load_state_dict: first every module checks, then everything is copied, so an error
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,18 @@ class ModuleState(ModuleWalk):
     _non_persistent_buffers_set: set[str]
 
     def get_extra_state(self) -> Any:
-        """State beyond parameters and buffers; a module that overrides it also overrides set_extra_state."""
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+        """State beyond parameters and buffers; a module that overrides it also overrides
+        set_extra_state.
+        """
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called."
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what get_extra_state returned."""
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called."
+        )
 
     def _has_extra(self, name: str) -> bool:
         return getattr(type(self), name, None) is not getattr(ModuleState, name)
@@ -66,10 +74,11 @@ class ModuleState(ModuleWalk):
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """Names to tensors of all parameters and persistent buffers, in an OrderedDict with `_metadata`.
+        """Names to tensors of all parameters and persistent buffers, in an OrderedDict with
+        `_metadata`.
 
-        The tensors share memory with the module; keep_vars: they are the very Parameters. Positional arguments are
-        PyTorch's old (destination, prefix, keep_vars).
+        The tensors share memory with the module; keep_vars: they are the very Parameters.
+        Positional arguments are PyTorch's old (destination, prefix, keep_vars).
         """
         if args:
             old: list[Any] = [destination, prefix, keep_vars]
@@ -83,11 +92,15 @@ class ModuleState(ModuleWalk):
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
-                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
+                module.state_dict(
+                    destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars
+                )
         return destination
 
     def _own_state(self) -> dict[str, Tensor]:
-        persistent = {k: b for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        persistent = {
+            k: b for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set
+        }
         return {k: t for k, t in {**self._parameters, **persistent}.items() if t is not None}
 
     def _load_from_state_dict(
@@ -100,10 +113,13 @@ class ModuleState(ModuleWalk):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Check this module's own entries and note what to copy; no descendants. Overridable as in PyTorch.
+        """Check this module's own entries and note what to copy; no descendants.
 
-        What is missing, unexpected or wrong is appended to the lists. Called by load_state_dict the copies wait until
-        every module has checked; with a plain list as error_msgs they are made at once.
+        Overridable as in PyTorch.
+
+        What is missing, unexpected or wrong is appended to the lists. Called by load_state_dict the
+        copies wait until every module has checked; with a plain list as error_msgs they are made at
+        once.
         """
         assign = bool(local_metadata.get("assign_to_params_buffers", False))
         copies = error_msgs.copies if isinstance(error_msgs, Errors) else []
@@ -138,7 +154,8 @@ class ModuleState(ModuleWalk):
     ) -> None:
         if not isinstance(value, Tensor):
             errors.append(
-                f'While copying the parameter named "{key}", expected gradhook.Tensor or Tensor-like object from '
+                f'While copying the parameter named "{key}", expected gradhook.Tensor or '
+                "Tensor-like object from "
                 f"checkpoint but received {type(value)}"
             )
             return
@@ -146,7 +163,8 @@ class ModuleState(ModuleWalk):
             value = value[0]  # PyTorch's checkpoints from before 0-d tensors
         if value.shape != target.shape:
             errors.append(
-                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"size mismatch for {key}: copying a param with shape {value.shape} from "
+                "checkpoint, "
                 f"the shape in current model is {target.shape}."
             )
         elif assign:
@@ -184,10 +202,10 @@ class ModuleState(ModuleWalk):
     ) -> IncompatibleKeys:
         """Copy the tensors of a state dict into the parameters and buffers of the same names.
 
-        strict: the names must match exactly. assign: take the tensors themselves instead of copying. Returns what was
-        missing and unexpected. Nothing is changed when there is an error.
-        Errors: TypeError when it is no mapping of names; RuntimeError lists missing and unexpected names and sizes
-        that differ, in PyTorch's words.
+        strict: the names must match exactly. assign: take the tensors themselves instead of
+        copying. Returns what was missing and unexpected. Nothing is changed when there is an error.
+        Errors: TypeError when it is no mapping of names; RuntimeError lists missing and unexpected
+        names and sizes that differ, in PyTorch's words.
         """
         check_is_state(state_dict)
         missing: list[str] = []
@@ -202,7 +220,9 @@ class ModuleState(ModuleWalk):
             local_metadata = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
             if assign:
                 local_metadata["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+            module._load_from_state_dict(
+                local, prefix, local_metadata, True, missing, unexpected, errors
+            )
             for name, child in module._modules.items():
                 if child is not None:
                     below = f"{prefix}{name}."
@@ -216,7 +236,9 @@ class ModuleState(ModuleWalk):
                     errors.insert(0, f"{kind} key(s) in state_dict: {shown}. ")
         if errors:
             text = "\n\t".join(errors)
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{text}")
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{text}"
+            )
         for copy in errors.copies:
             copy()
         return IncompatibleKeys(missing, unexpected)

@@ -19,7 +19,9 @@ class ModuleWalk:
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """(name, module) of this module (named `prefix`) and all below it, each once unless remove_duplicate=False."""
+        """(name, module) of this module (named `prefix`) and all below it, each once unless
+        remove_duplicate=False.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -87,7 +89,9 @@ class ModuleWalk:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """(name, buffer) of this module and, with recurse, of all below it; shared ones once."""
-        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(
+            lambda m: m._buffers.items(), prefix, recurse, remove_duplicate
+        )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers."""
@@ -102,7 +106,10 @@ class ModuleWalk:
         return self
 
     def get_submodule(self, target: str) -> Any:
-        """The module at a dotted name; "" is this one. Errors: AttributeError names what is missing, or is no Module."""
+        """The module at a dotted name; "" is this one.
+
+        Errors: AttributeError names what is missing, or is no Module.
+        """
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -120,7 +127,10 @@ class ModuleWalk:
         return owner, name
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted name. Errors: AttributeError names what is missing, or is no Parameter."""
+        """The parameter at a dotted name.
+
+        Errors: AttributeError names what is missing, or is no Parameter.
+        """
         owner, name = self._owner(target)
         found = getattr(owner, name)
         if not isinstance(found, Parameter):
@@ -128,7 +138,10 @@ class ModuleWalk:
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted name. Errors: AttributeError names what is missing, or is no buffer."""
+        """The buffer at a dotted name.
+
+        Errors: AttributeError names what is missing, or is no buffer.
+        """
         owner, name = self._owner(target)
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
@@ -136,7 +149,10 @@ class ModuleWalk:
         return found
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Put a module at a dotted name; strict: there must be one already. Errors: ValueError for "", AttributeError."""
+        """Put a module at a dotted name; strict: there must be one already.
+
+        Errors: ValueError for "", AttributeError.
+        """
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
         path, _, name = target.rpartition(".")

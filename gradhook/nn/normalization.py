@@ -13,7 +13,10 @@ from gradhook.tensor import Tensor
 
 
 class LayerNorm(Module):
-    """Normalise over the last axes, of normalized_shape, then times weight plus bias. Source: torch.nn.LayerNorm."""
+    """Normalise over the last axes, of normalized_shape, then times weight plus bias.
+
+    Source: torch.nn.LayerNorm.
+    """
 
     weight: Parameter | None
     bias: Parameter | None
@@ -28,11 +31,16 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
         self.normalized_shape = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, present in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+        for name, present in (
+            ("weight", elementwise_affine),
+            ("bias", elementwise_affine and bias),
+        ):
             made = Parameter(creation.empty(shape, device=device, dtype=dtype)) if present else None
             self.register_parameter(name, made)
         self.reset_parameters()
@@ -51,7 +59,8 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Shape, eps, and which parameters there are."""
         return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, "
             f"bias={self.bias is not None}"
         )
 
@@ -70,11 +79,17 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
         self.normalized_shape = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        made = Parameter(creation.empty(shape, device=device, dtype=dtype)) if elementwise_affine else None
+        made = (
+            Parameter(creation.empty(shape, device=device, dtype=dtype))
+            if elementwise_affine
+            else None
+        )
         self.register_parameter("weight", made)
         self.reset_parameters()
 
@@ -89,11 +104,16 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         """Shape, eps and whether there is a weight."""
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
 
 
 class GroupNorm(Module):
-    """Normalise num_groups groups of channels, then times weight plus bias a channel. Source: torch.nn.GroupNorm."""
+    """Normalise num_groups groups of channels, then times weight plus bias a channel.
+
+    Source: torch.nn.GroupNorm.
+    """
 
     weight: Parameter | None
     bias: Parameter | None
@@ -111,13 +131,19 @@ class GroupNorm(Module):
     ) -> None:
         super().__init__()
         if num_channels % num_groups != 0:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
         for name, present in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(creation.empty((num_channels,), device=device, dtype=dtype)) if present else None
+            made = (
+                Parameter(creation.empty((num_channels,), device=device, dtype=dtype))
+                if present
+                else None
+            )
             self.register_parameter(name, made)
         self.reset_parameters()
 

@@ -12,7 +12,9 @@ from gradhook.tensor import Tensor
 
 
 def _alias(kind: type, data: Tensor) -> Any:
-    """A tensor of class `kind` over data's array, without history; a write to one is a write to the other."""
+    """A tensor of class `kind` over data's array, without history; a write to one is a write to the
+    other.
+    """
     t: Any = new(kind)
     t._a = data._a
     t._v = cell_of(data)
@@ -28,7 +30,8 @@ def _checked(kind: type, data: Any) -> Tensor:
         return tensor([])
     if not isinstance(data, Tensor):
         raise TypeError(
-            f"{kind.__name__} data must be a Tensor, found {type(data).__name__}; make one with gradhook.tensor(...)"
+            f"{kind.__name__} data must be a Tensor, found {type(data).__name__}; make one with "
+            "gradhook.tensor(...)"
         )
     return data
 
@@ -36,8 +39,8 @@ def _checked(kind: type, data: Any) -> Tensor:
 class Parameter(Tensor):
     """A tensor that is a Module's parameter when assigned to an attribute of one.
 
-    data: a Tensor, its array is shared (None: an empty one). requires_grad: whether backward fills `.grad`; data must
-    then be floating point or complex. Source: torch.nn.Parameter.
+    data: a Tensor, its array is shared (None: an empty one). requires_grad: whether backward fills
+    `.grad`; data must then be floating point or complex. Source: torch.nn.Parameter.
     """
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
@@ -48,11 +51,15 @@ class Parameter(Tensor):
         """Made by __new__."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A parameter of its own with a copy of the values; `.grad` and tensor hooks stay behind, as in PyTorch."""
+        """A parameter of its own with a copy of the values; `.grad` and tensor hooks stay behind,
+        as in PyTorch.
+        """
         found = memo.get(id(self))
         if found is None:
             found = memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
-            found.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k[0] != "_"})
+            found.__dict__.update(
+                {k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k[0] != "_"}
+            )
         return found
 
     def __repr__(self) -> str:

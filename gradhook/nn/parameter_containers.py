@@ -12,7 +12,11 @@ from gradhook.tensor import Tensor
 
 def _as_parameter(value: Any) -> Any:
     """A plain Tensor becomes a Parameter; anything else stays."""
-    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+    return (
+        Parameter(value)
+        if isinstance(value, Tensor) and not isinstance(value, Parameter)
+        else value
+    )
 
 
 def _shown(name: str, value: Any) -> str:
@@ -64,7 +68,10 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Put all values at the end. Errors: TypeError when they are not iterable."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(
+                "ParameterList.extend should be called with an iterable, but got "
+                f"{type(values).__name__}"
+            )
         for value in values:
             self.append(value)
         return self
@@ -94,7 +101,8 @@ class ParameterDict(Module):
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
             raise TypeError(
-                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type "
+                "is "
                 f"'{type(key).__name__}'). Open an issue on github if you need non-string keys."
             )
         self._keys[key] = None
@@ -127,7 +135,9 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add values from a mapping or from (name, value) pairs."""
-        pairs = parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters
+        pairs = (
+            parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters
+        )
         for key, value in pairs:
             self[key] = value
 

@@ -33,7 +33,13 @@ class _MaxPool(Module):
         """input: (batch, channels, *spatial) or without batch."""
         pool = getattr(F, f"max_pool{self.n}d")
         return pool(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            self.return_indices,
         )
 
     def extra_repr(self) -> str:
@@ -51,7 +57,10 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The maximum of windows over two axes; return_indices: also where it was. Source: torch.nn.MaxPool2d."""
+    """The maximum of windows over two axes; return_indices: also where it was.
+
+    Source: torch.nn.MaxPool2d.
+    """
 
     n = 2
 
@@ -84,7 +93,12 @@ class AvgPool1d(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, channels, length) or without batch."""
         return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
         )
 
     def extra_repr(self) -> str:
@@ -151,7 +165,10 @@ class _AdaptiveAvgPool(Module):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """input: (batch, channels, *spatial) or without batch. Result: the same with output_size."""
+        """input: (batch, channels, *spatial) or without batch.
+
+        Result: the same with output_size.
+        """
         result: Tensor = getattr(F, f"adaptive_avg_pool{self.n}d")(input, self.output_size)
         return result
 
@@ -161,18 +178,27 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Means over one axis in output_size windows that cover it. Source: torch.nn.AdaptiveAvgPool1d."""
+    """Means over one axis in output_size windows that cover it.
+
+    Source: torch.nn.AdaptiveAvgPool1d.
+    """
 
     n = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Means over two axes in output_size windows that cover them. Source: torch.nn.AdaptiveAvgPool2d."""
+    """Means over two axes in output_size windows that cover them.
+
+    Source: torch.nn.AdaptiveAvgPool2d.
+    """
 
     n = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Means over three axes in output_size windows that cover them. Source: torch.nn.AdaptiveAvgPool3d."""
+    """Means over three axes in output_size windows that cover them.
+
+    Source: torch.nn.AdaptiveAvgPool3d.
+    """
 
     n = 3

@@ -1,4 +1,6 @@
-"""Runners: fan one event of a module call out to all its backward hooks, check and pass on what each returns."""
+"""Runners: fan one event of a module call out to all its backward hooks, check and pass on what
+each returns.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,17 @@ from gradhook.tensor import Tensor
 
 
 class Layout:
-    """How the flattened leaves of a call lie in its top-level tuple: spec None when every entry is one leaf."""
+    """How the flattened leaves of a call lie in its top-level tuple: spec None when every entry is
+    one leaf.
+    """
 
     __slots__ = ("count", "leaves", "n_leaves", "spec", "tensors")
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.count = len(values)
-        if all(isinstance(v, Tensor) or v is None or isinstance(v, int | float | str) for v in values):
+        if all(
+            isinstance(v, Tensor) or v is None or isinstance(v, int | float | str) for v in values
+        ):
             self.spec: tree.TreeSpec | None = None
             self.leaves: list[Any] = list(values)
         else:
@@ -35,7 +41,9 @@ class Layout:
         self.leaves = []
 
     def pack(self, gradients: list[Any]) -> tuple[Any, ...]:
-        """Gradients in the shape of the call: a container with tensors gets the same container, another value None."""
+        """Gradients in the shape of the call: a container with tensors gets the same container,
+        another value None.
+        """
         if self.spec is None:
             return tuple(gradients)
         packed, start = [], 0
@@ -51,7 +59,9 @@ class Layout:
         return tuple(packed)
 
     def unpack(self, result: tuple[Any, ...]) -> list[Any]:
-        """The leaves of what a hook returned in that shape. Errors: RuntimeError for another structure."""
+        """The leaves of what a hook returned in that shape. Errors: RuntimeError for another
+        structure.
+        """
         if self.spec is None:
             return list(result)
         leaves: list[Any] = []
@@ -61,7 +71,9 @@ class Layout:
                 continue
             found, spec = tree.flatten(entry)
             if spec != child:
-                raise RuntimeError(f"entry {k} has another structure ({spec}) than the call's value ({child})")
+                raise RuntimeError(
+                    f"entry {k} has another structure ({spec}) than the call's value ({child})"
+                )
             leaves += found
         return leaves
 
@@ -79,17 +91,21 @@ class _Runner:
         self.outputs: Layout | None = None
 
     def _values(self, hook: Any, result: Any, layout: Layout, name: str, word: str) -> list[Any]:
-        """A hook's result as leaves. Errors: TypeError for no sequence, RuntimeError for another count."""
+        """A hook's result as leaves. Errors: TypeError for no sequence, RuntimeError for another
+        count.
+        """
         if isinstance(result, Tensor) and layout.count == 1:
             result = (result,)
         if not isinstance(result, tuple | list):
             raise TypeError(
-                f"hook '{hook_name(hook)}' of {self._title()} returned a {type(result).__name__} for {name}, expected "
+                f"hook '{hook_name(hook)}' of {self._title()} returned a {type(result).__name__} "
+                f"for {name}, expected "
                 f"None or a tuple of {layout.count} (one entry each)"
             )
         if len(result) != layout.count:
             raise RuntimeError(
-                f"{word} hook returned an invalid number of {name}, got {len(result)}, but expected {layout.count} "
+                f"{word} hook returned an invalid number of {name}, got {len(result)}, but "
+                f"expected {layout.count} "
                 f"(hook '{hook_name(hook)}' of {self._title()})"
             )
         return layout.unpack(tuple(result))
@@ -121,7 +137,9 @@ class PreRunner(_Runner):
             result = self._run(hook, layout.pack(outputs.tensors))
             if result is not None:
                 values = self._values(hook, result, layout, "grad_output", "Backward pre")
-                replaced(outputs, hook, values, metas, lambda k: f"grad_output[{k}] of {self._title()}")
+                replaced(
+                    outputs, hook, values, metas, lambda k: f"grad_output[{k}] of {self._title()}"
+                )
 
 
 class FullRunner(_Runner):
@@ -142,11 +160,14 @@ class FullRunner(_Runner):
                 if isinstance(result, tuple) and all(r is None for r in result):
                     continue
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "Backward hook for Modules where no input requires gradient should always "
+                    "return None or None for "
                     f"all gradients. (hook '{hook_name(hook)}' of {self._title()})"
                 )
             values = self._values(hook, result, layout, "grad_input", "Backward")
-            values += inputs.tensors[layout.n_leaves :]  # keyword arguments have no entry in grad_input
+            values += inputs.tensors[
+                layout.n_leaves :
+            ]  # keyword arguments have no entry in grad_input
             replaced(inputs, hook, values, metas, lambda k: f"grad_input[{k}] of {self._title()}")
 
 

@@ -48,7 +48,8 @@ class Embedding(Module):
         self.sparse = sparse
         if min(num_embeddings, embedding_dim) < 0:
             raise RuntimeError(
-                f"Trying to create tensor with negative dimension {min(num_embeddings, embedding_dim)}: "
+                "Trying to create tensor with negative dimension "
+                f"{min(num_embeddings, embedding_dim)}: "
                 f"[{num_embeddings}, {embedding_dim}]"
             )
         if _weight is None:
@@ -57,7 +58,9 @@ class Embedding(Module):
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+                raise AssertionError(
+                    "Shape of weight does not match num_embeddings and embedding_dim"
+                )
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:

@@ -179,12 +179,16 @@ def power(xp: Any, x: Any, y: Any) -> Any:
     """x to the power y. x, y: shapes that broadcast. Result: broadcast shape, promoted dtype.
 
     The gradient is 0 where the exponent is 0, and that of the exponent where the base is 0 (as
-    PyTorch). Errors: RuntimeError for integers to a negative integer power (NumPy).
+    PyTorch); that of integers to negative powers is rounded to 0. Errors: RuntimeError for integers
+    to one negative number (NumPy).
     """
     try:
         return x**y
     except ValueError as error:
-        raise RuntimeError("Integers to negative integer powers are not allowed.") from error
+        if y.ndim == 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.") from error
+        unit = xp.where(x == 1, 1, xp.where(x == -1, 1 - 2 * (y & 1), 0))
+        return xp.where(y < 0, unit.astype(x.dtype), x ** xp.maximum(y, 0))
 
 
 @composite()
@@ -237,6 +241,9 @@ def logaddexp(xp: Any, x: Any, y: Any) -> Any:
 
     x, y: real, shapes that broadcast. Result: broadcast shape, floating.
     """
+    if x.dtype.kind == "c":
+        top = xp.maximum(x.real, y.real)
+        return top + xp.log(xp.exp(x - top) + xp.exp(y - top))
     return xp.logaddexp(x, y)
 
 

@@ -32,7 +32,7 @@ def unroll(xp: Any, x: Any, *, shifts: Any, dims: Any) -> Any:
 def roll(xp: Any, x: Any, *, shifts: Any, dims: Any = ()) -> Any:
     """x shifted along `dims` with wrap-around (flattened without).
 
-    Errors: RuntimeError when the counts differ.
+    x: any shape. Result: shape and dtype of x, a copy. Errors: RuntimeError when the counts differ.
     """
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)

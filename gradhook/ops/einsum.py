@@ -158,7 +158,11 @@ def tensordot(xp: Any, x: Any, y: Any, *, axes: Any) -> Any:
     first = [wrap(d, len(x.shape)) for d in axes[0]]
     second = [wrap(d, len(y.shape)) for d in axes[1]]
     for a, b in zip(first, second, strict=True):
-        if x.shape[a] != y.shape[b]:
+        if x.shape[a] == 1 != y.shape[b]:
+            y = xp.sum(y, axis=b, keepdims=True)
+        elif y.shape[b] == 1 != x.shape[a]:
+            x = xp.sum(x, axis=a, keepdims=True)
+        elif x.shape[a] != y.shape[b]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {x.shape[a]} in dim {a} "
                 "and second has "

@@ -65,8 +65,9 @@ def sign(xp: Any, x: Any) -> Any:
 
 @composite()
 def sgn_vjp(xp: Any, g: Any, x: Any, out: Any) -> Any:
-    """Gradient of sgn: zero for real x; for complex x the part of g across the direction of x, over
-    |x|.
+    """Gradient of sgn: zero for real x, else the part of g across the direction of x, over |x|.
+
+    g, x, out: one shape. Result: that shape.
     """
     kind = raw(x.dtype)
     assert kind is not None

@@ -153,8 +153,9 @@ def repeat(xp: Any, x: Any, *, repeats: Any) -> Any:
     ),
 )
 def windows(xp: Any, x: Any, *, size: int, step: int, axis: int) -> Any:
-    """Windows of `size` taken every `step` along `axis`, in a new last dimension (`Tensor.unfold`),
-    a copy.
+    """Windows of `size` taken every `step` along `axis` (`Tensor.unfold`).
+
+    x: any shape. Result: the windows along `axis`, a new last dimension of `size`; a copy.
     """
     starts = xp.arange(0, x.shape[axis] - size + 1, step) if x.ndim else xp.arange(1)
     lifted = x if x.ndim else x.reshape(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradhook.dtypes import raw
 from gradhook.ops.table import composite, op
 
 
@@ -195,7 +196,7 @@ def diag_embed(xp: Any, x: Any, *, offset: int = 0, dim1: int = -2, dim2: int = 
 def diag(xp: Any, x: Any, *, diagonal: int = 0) -> Any:
     """The matrix with x on a diagonal, or the diagonal of a matrix.
 
-    x: (n,) or (n, m). Errors: RuntimeError.
+    x: (n,) or (n, m). Result: (n, n) or (min(n, m),), a copy. Errors: RuntimeError for others.
     """
     if len(x.shape) == 1:
         return xp.diag_embed(x, offset=diagonal)
@@ -240,7 +241,16 @@ def addbmm(xp: Any, x: Any, y: Any, z: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return _scaled(x, beta, xp.sum(xp.bmm(y, z), axis=0), alpha)
 
 
+def kind_of(dtype: Any) -> str:
+    """The kind of a NumPy or gradhook dtype: "f", "i", ..."""
+    found = raw(dtype)
+    assert found is not None
+    return found.kind
+
+
 def _scaled(x: Any, beta: Any, product: Any, alpha: Any) -> Any:
+    if kind_of(x.dtype) in "biu":  # as torch, integers take only the integer part of the factors
+        beta, alpha = int(beta), int(alpha)
     scaled = product if isinstance(alpha, int) and alpha == 1 else product * alpha
     if not isinstance(beta, int) or beta != 1:
         x = x * beta

@@ -1,4 +1,6 @@
-"""`xp` of formulas and composites on bare arrays: exactly the table's functions, bound to one array module."""
+"""`xp` of formulas and composites on bare arrays: exactly the table's functions, bound to one
+array module.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from gradhook.ops.table import TABLE
 
 
 class TableNamespace:
-    """The table's functions over bare arrays of one module; `xp.exp(x)` is the table's `exp` on numpy or cupy.
+    """The table's functions over bare arrays of one module; `xp.exp(x)` is the table's `exp` on
+    numpy or cupy.
 
     Attributes are bound on first use. AttributeError names an op that the table lacks.
     """
@@ -20,7 +23,10 @@ class TableNamespace:
     def __getattr__(self, name: str) -> Any:
         row = TABLE.get(name)
         if row is None:
-            raise AttributeError(f"the op table has no {name!r}; formulas and composites may only use table functions")
+            raise AttributeError(
+                f"the op table has no {name!r}; formulas and composites may only use table "
+                f"functions"
+            )
         bound = partial(row.forward, self if row.composite else self._module)
         setattr(self, name, bound)
         return bound

@@ -9,13 +9,19 @@ from gradhook.ops.table import composite, op
 Array = Any
 
 
+@composite(method=False)
 def silu_vjp(xp: Any, g: Array, x: Array) -> Array:
-    return g * (xp.sigmoid(x) * (1 + x * (1 - xp.sigmoid(x))))
+    """Gradient of silu. g, x: one shape. Result: that shape."""
+    s = xp.sigmoid(x)
+    return g * (s * (1 + x * (1 - s)))
 
 
-@op(method=False, promote="float", x=silu_vjp)
+@op(method=False, promote="float", x=lambda xp, g, x: xp.silu_vjp(g, x))
 def silu(xp: Any, x: Array) -> Array:
-    """x * sigmoid(x). x: any shape, floating. Result: shape and dtype of x. Source: arXiv:1606.08415."""
+    """x * sigmoid(x).
+
+    x: any shape, floating. Result: shape and dtype of x. Source: arXiv:1606.08415.
+    """
     return x / (1 + xp.exp(-x))
 
 
@@ -24,7 +30,10 @@ def silu(xp: Any, x: Array) -> Array:
     x=lambda xp, g, x, negative_slope: xp.where(x > 0, g, g * negative_slope),
 )
 def leaky_relu(xp: Any, x: Array, *, negative_slope: float = 0.01) -> Array:
-    """x where x > 0, negative_slope * x elsewhere. x: any shape, floating. Result: shape and dtype of x."""
+    """x where x > 0, negative_slope * x elsewhere.
+
+    x: any shape, floating. Result: shape and dtype of x.
+    """
     return xp.where(x > 0, x, x * negative_slope)
 
 
@@ -33,7 +42,9 @@ def leaky_relu(xp: Any, x: Array, *, negative_slope: float = 0.01) -> Array:
     x=lambda xp, g, x, beta, threshold: xp.where(x * beta > threshold, g, g * xp.sigmoid(x * beta)),
 )
 def softplus(xp: Any, x: Array, *, beta: float = 1.0, threshold: float = 20.0) -> Array:
-    """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold. x: any shape, floating.
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold.
+
+    x: any shape, floating.
 
     Result: shape and dtype of x. With threshold=inf it is exact and stable for every x.
     """
@@ -47,15 +58,23 @@ def softplus(xp: Any, x: Array, *, beta: float = 1.0, threshold: float = 20.0) -
     x=lambda xp, g, x, alpha: xp.where(x > 0, g, g * (alpha * xp.exp(x))),
 )
 def elu(xp: Any, x: Array, *, alpha: float = 1.0) -> Array:
-    """x where x > 0, alpha * (exp(x) - 1) elsewhere. x: any shape, floating. Source: arXiv:1511.07289."""
+    """x where x > 0, alpha * (exp(x) - 1) elsewhere.
+
+    x: any shape, floating. Source: arXiv:1511.07289.
+    """
     return xp.where(x > 0, x, alpha * xp.expm1(xp.minimum(x, 0)))
 
 
 @composite(torch="nn.functional.prelu(input, weight)", method=False)
 def prelu(xp: Any, x: Array, weight: Array) -> Array:
-    """x where x > 0, weight * x elsewhere. x: (batch, channels, ...) or any shape; weight: (channels,) or (1,)."""
+    """x where x > 0, weight * x elsewhere.
+
+    x: (batch, channels, ...) or any shape; weight: (channels,) or (1,).
+    """
     if weight.ndim > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     count = weight.shape[0] if weight.ndim else 1
     if count != 1:
         if x.ndim == 0:
@@ -66,7 +85,9 @@ def prelu(xp: Any, x: Array, weight: Array) -> Array:
                 "Mismatch of parameter numbers and input channel size. "
                 f"Found parameter numbers = {count} and channel size = {channels}."
             )
-    weight = xp.reshape(weight, shape=(count, *(1,) * (x.ndim - 2)) if x.ndim > 1 else x.shape and (count,))
+    weight = xp.reshape(
+        weight, shape=(count, *(1,) * (x.ndim - 2)) if x.ndim > 1 else x.shape and (count,)
+    )
     return xp.where(x > 0, x, xp.multiply(weight, x))
 
 
@@ -75,5 +96,8 @@ def prelu(xp: Any, x: Array, weight: Array) -> Array:
     x=lambda xp, g, x, low, high: xp.masked_fill(g, xp.logical_or(x <= low, x >= high), value=0),
 )
 def hardtanh(xp: Any, x: Array, *, low: float = -1.0, high: float = 1.0) -> Array:
-    """x cut to [low, high]; at the limits the gradient is 0. x: any shape, real. Result: shape and dtype of x."""
+    """x cut to [low, high]; at the limits the gradient is 0.
+
+    x: any shape, real. Result: shape and dtype of x.
+    """
     return xp.clip(x, low, high)

@@ -1,4 +1,6 @@
-"""Convolution over any number of spatial axes and its two transposes: three ops closed under differentiation."""
+"""Convolution over any number of spatial axes and its two transposes: three ops closed under
+differentiation.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +57,16 @@ def per_axis(value: Any, n: int) -> tuple[Any, ...]:
     return (value,) * n
 
 
-def geometry(kernel: Any, stride: Any, padding: Any, dilation: Any, spatial: tuple[int, ...]) -> Geometry:
-    """The Geometry of a call's attributes; each is a number, one entry, or an entry an axis (padding: also pairs)."""
+def geometry(
+    kernel: Any, stride: Any, padding: Any, dilation: Any, spatial: tuple[int, ...]
+) -> Geometry:
+    """The Geometry of a call's attributes; each is a number, one entry, or an entry an axis
+    (padding: also pairs).
+    """
     n = len(spatial)
-    pads = tuple((p, p) if not isinstance(p, (tuple, list)) else (p[0], p[1]) for p in per_axis(padding, n))
+    pads = tuple(
+        (p, p) if not isinstance(p, (tuple, list)) else (p[0], p[1]) for p in per_axis(padding, n)
+    )
     return Geometry(per_axis(kernel, n), per_axis(stride, n), pads, per_axis(dilation, n), spatial)
 
 
@@ -72,7 +80,9 @@ def pad_spatial(xp: Any, x: Array, where: Geometry, value: Any = 0) -> Array:
 
 
 def _columns(xp: Any, x: Array, where: Geometry, groups: int) -> Array:
-    """im2col: (groups, channels/groups * kernel, batch * windows) of x: (batch, channels, *spatial)."""
+    """im2col: (groups, channels/groups * kernel, batch * windows) of x: (batch, channels,
+    *spatial).
+    """
     x = pad_spatial(xp, x, where)
     batch, channels = x.shape[:2]
     steps = x.strides[2:]
@@ -92,7 +102,9 @@ def _columns(xp: Any, x: Array, where: Geometry, groups: int) -> Array:
 def _channels_first(xp: Any, grad: Array, groups: int) -> Array:
     """(batch, out, *windows) as (groups, out/groups, batch * windows)."""
     batch, out = grad.shape[:2]
-    return xp.ascontiguousarray(grad.swapaxes(0, 1)).reshape(groups, out // groups, batch * prod(grad.shape[2:]))
+    return xp.ascontiguousarray(grad.swapaxes(0, 1)).reshape(
+        groups, out // groups, batch * prod(grad.shape[2:])
+    )
 
 
 @op(
@@ -104,7 +116,7 @@ def _channels_first(xp: Any, grad: Array, groups: int) -> Array:
     weight=lambda xp, g, x, weight_shape, stride, padding, dilation, groups: xp.convolution_weight(
         g, x, shape=weight_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
     ),
-    bias=lambda xp, g: xp.sum(g, axis=(0, -1, -2, -3)[: g.ndim - 1]),
+    bias=lambda xp, g, weight_shape: xp.sum(g, axis=(0, -1, -2, -3)[: len(weight_shape) - 1]),
 )
 def convolution(
     xp: Any,
@@ -119,8 +131,9 @@ def convolution(
 ) -> Array:
     """Cross-correlation of x with weight, over as many spatial axes as weight has beyond two.
 
-    x: (batch, in, *spatial), weight: (out, in/groups, *kernel), bias: (out,) or None; one dtype. stride, padding,
-    dilation: a number or one an axis; a padding entry may be (before, after). Result: (batch, out, *windows).
+    x: (batch, in, *spatial), weight: (out, in/groups, *kernel), bias: (out,) or None; one dtype.
+    stride, padding, dilation: a number or one an axis; a padding entry may be (before, after).
+    Result: (batch, out, *windows).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, x.shape[2:])
     filters = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:]))
@@ -136,8 +149,16 @@ def convolution(
     grad=lambda xp, g, weight, stride, padding, dilation, groups: xp.convolution(
         g, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
     ),
-    weight=lambda xp, g, grad, weight_shape, stride, padding, dilation, groups: xp.convolution_weight(
-        grad, g, shape=weight_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+    weight=lambda xp, g, grad, weight_shape, stride, padding, dilation, groups: (
+        xp.convolution_weight(
+            grad,
+            g,
+            shape=weight_shape,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
     ),
 )
 def convolution_input(
@@ -153,7 +174,8 @@ def convolution_input(
 ) -> Array:
     """The gradient of `convolution` for its input, also the transposed convolution.
 
-    grad: (batch, out, *windows), weight: (out, in/groups, *kernel). Result: exactly `shape` (batch, in, *spatial).
+    grad: (batch, out, *windows), weight: (out, in/groups, *kernel). Result: exactly `shape` (batch,
+    in, *spatial).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, tuple(shape[2:]))
     filters = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:]))
@@ -187,7 +209,8 @@ def convolution_weight(
 ) -> Array:
     """The gradient of `convolution` for its weight.
 
-    grad: (batch, out, *windows), x: (batch, in, *spatial). Result: exactly `shape` (out, in/groups, *kernel).
+    grad: (batch, out, *windows), x: (batch, in, *spatial). Result: exactly `shape` (out, in/groups,
+    *kernel).
     """
     where = geometry(tuple(shape[2:]), stride, padding, dilation, x.shape[2:])
     columns = _columns(xp, x, where, groups)

@@ -19,11 +19,19 @@ Array = Any
     ),
 )
 def embedding(
-    xp: Any, indices: Array, weight: Array, *, padding_idx: int | None = None, by_frequency: bool = False
+    xp: Any,
+    indices: Array,
+    weight: Array,
+    *,
+    padding_idx: int | None = None,
+    by_frequency: bool = False,
 ) -> Array:
-    """weight[indices]. indices: any shape, integer; weight: (rows, *rest). Result: (*indices.shape, *rest).
+    """weight[indices].
 
-    The row padding_idx gets no gradient; by_frequency divides a row's gradient by how often it was read.
+    indices: any shape, integer; weight: (rows, *rest). Result: (*indices.shape, *rest).
+
+    The row padding_idx gets no gradient; by_frequency divides a row's gradient by how often it was
+    read.
     """
     return weight[indices]
 
@@ -43,13 +51,17 @@ def gather_rows(
     scale = _row_scale(xp, indices, weight.shape, skip, by_frequency, weight.dtype)
     if scale is None:
         return weight[indices]
-    return weight[xp.where(scale != 0, indices, 0)] * scale.reshape((*indices.shape, *(1,) * (weight.ndim - 1)))
+    return weight[xp.where(scale != 0, indices, 0)] * scale.reshape(
+        (*indices.shape, *(1,) * (weight.ndim - 1))
+    )
 
 
 @op(
     method=False,
     linear=True,
-    grad=lambda xp, g, indices, skip, by_frequency: xp.gather_rows(g, indices, skip=skip, by_frequency=by_frequency),
+    grad=lambda xp, g, indices, skip, by_frequency: xp.gather_rows(
+        g, indices, skip=skip, by_frequency=by_frequency
+    ),
     indices=None,
 )
 def scatter_rows(
@@ -63,7 +75,8 @@ def scatter_rows(
 ) -> Array:
     """Sums of grad's rows by index; rows whose index is `skip` are dropped.
 
-    grad: (*indices.shape, *rest). Result: exactly `shape` (rows, *rest). by_frequency: means instead of sums.
+    grad: (*indices.shape, *rest). Result: exactly `shape` (rows, *rest). by_frequency: means
+    instead of sums.
     """
     scale = _row_scale(xp, indices, shape, skip, by_frequency, grad.dtype)
     if scale is not None:
@@ -74,8 +87,12 @@ def scatter_rows(
     return out
 
 
-def _row_scale(xp: Any, indices: Array, shape: Any, skip: int | None, by_frequency: bool, dtype: Any) -> Array | None:
-    """What each index's row is multiplied by: 0 for `skip`, 1 / count by frequency; None when all are 1."""
+def _row_scale(
+    xp: Any, indices: Array, shape: Any, skip: int | None, by_frequency: bool, dtype: Any
+) -> Array | None:
+    """What each index's row is multiplied by: 0 for `skip`, 1 / count by frequency; None when all
+    are 1.
+    """
     if skip is None and not by_frequency:
         return None
     if not by_frequency:

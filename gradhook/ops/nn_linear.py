@@ -33,14 +33,17 @@ def _affine(xp: Any, x: Array, matrix: Array) -> Array:
 def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight.T + bias.
 
-    x: (..., in), weight: (out, in), bias: (out,) or None; one floating or complex dtype. Result: (..., out).
-    Errors: RuntimeError names both shapes when the last axes differ.
+    x: (..., in), weight: (out, in), bias: (out,) or None; one floating or complex dtype. Result:
+    (..., out). Errors: RuntimeError names both shapes when the last axes differ.
     """
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         rows = prod(x.shape[:-1])
-        found = f"{rows}x{x.shape[-1] if x.ndim else 1} and {'x'.join(map(str, weight.shape[::-1]))}"
+        found = (
+            f"{rows}x{x.shape[-1] if x.ndim else 1} and {'x'.join(map(str, weight.shape[::-1]))}"
+        )
         raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({found}): linear expects input (..., in_features) and "
+            f"mat1 and mat2 shapes cannot be multiplied ({found}): linear expects input (..., "
+            "in_features) and "
             f"weight (out_features, in_features), found {tuple(x.shape)} and {tuple(weight.shape)}"
         )
     out = _affine(xp, x, weight.T)
@@ -55,7 +58,10 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array
     weight=lambda xp, g, grad: xp.linear_weight(grad, g),
 )
 def linear_input(xp: Any, grad: Array, weight: Array) -> Array:
-    """grad @ weight, the gradient of `linear` for its input. grad: (..., out), weight: (out, in). Result: (..., in)."""
+    """grad @ weight, the gradient of `linear` for its input.
+
+    grad: (..., out), weight: (out, in). Result: (..., in).
+    """
     return _affine(xp, grad, weight)
 
 

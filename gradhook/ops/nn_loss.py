@@ -1,11 +1,13 @@
-"""Losses: the elements that have a better gradient as one op than as their parts; reductions are the table's."""
+"""Losses: the elements that have a better gradient as one op than as their parts; reductions are
+the table's.
+"""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-from gradhook.ops.table import op
+from gradhook.ops.table import composite, op
 
 Array = Any
 
@@ -24,16 +26,22 @@ def squared_error(xp: Any, x: Array, target: Array) -> Array:
 
 @op(
     method=False,
-    x=lambda xp, g, x, target: xp.divide(xp.multiply(g, x - target), xp.maximum(x * (1 - x), 1e-12)),
+    x=lambda xp, g, x, target: xp.divide(
+        xp.multiply(g, x - target), xp.maximum(x * (1 - x), 1e-12)
+    ),
     target=lambda xp, g, x: g * (xp.log1p(-x) - xp.log(x)),
 )
 def binary_cross_entropy_terms(xp: Any, x: Array, target: Array) -> Array:
     """-(target * log(x) + (1 - target) * log(1 - x)), logarithms cut at -100.
 
-    x: probabilities, target: the same shape. Result: dtype of x. Source: PyTorch, nn.functional.binary_cross_entropy.
+    x: probabilities, target: the same shape. Result: dtype of x. Source: PyTorch,
+    nn.functional.binary_cross_entropy.
     """
     low = xp.asarray(-100, dtype=x.dtype)
-    return (target - 1) * xp.maximum(xp.log1p(-x), low) - target * xp.maximum(xp.log(x), low)
+    inside, below = x > 0, x < 1
+    log = xp.where(inside, xp.maximum(xp.log(xp.where(inside, x, 1)), low), low)
+    log_rest = xp.where(below, xp.maximum(xp.log1p(-xp.where(below, x, 0)), low), low)
+    return (target - 1) * log_rest - target * log
 
 
 def _class_axis(x: Array) -> int:
@@ -42,7 +50,7 @@ def _class_axis(x: Array) -> int:
 
 
 def _safe(xp: Any, target: Array, ignore_index: int | None) -> tuple[Array, Array | None]:
-    """Targets with ignored ones replaced by class 0, and the mask of those that count (None: all)."""
+    """Targets with class 0 for ignored ones, and the mask of those that count (None: all)."""
     if ignore_index is None:
         return target, None
     valid = target != ignore_index
@@ -50,7 +58,9 @@ def _safe(xp: Any, target: Array, ignore_index: int | None) -> tuple[Array, Arra
 
 
 def _at(xp: Any, target: Array) -> tuple[Any, ...]:
-    """The index of every target's own element in scores of shape (batch, classes, *rest) or (classes,)."""
+    """The index of every target's own element in scores of shape (batch, classes, *rest) or
+    (classes,).
+    """
     if target.ndim == 0:
         return (target,)
     if target.ndim == 1:
@@ -72,7 +82,8 @@ def _at(xp: Any, target: Array) -> tuple[Any, ...]:
 def pick_class(xp: Any, x: Array, target: Array, *, ignore_index: int | None = None) -> Array:
     """x at each target's class; 0 where the target is ignore_index.
 
-    x: (classes,) or (batch, classes, *rest), target: x's shape without the classes, integer. Result: target's shape.
+    x: (classes,) or (batch, classes, *rest), target: x's shape without the classes, integer.
+    Result: target's shape.
     """
     safe, valid = _safe(xp, target, ignore_index)
     out = x[_at(xp, safe)]
@@ -102,7 +113,10 @@ def place_class(
     target=None,
 )
 def minus_one_hot(xp: Any, p: Array, target: Array, *, ignore_index: int | None = None) -> Array:
-    """p - one_hot(target), 0 where the target is ignore_index. p: (classes,) or (batch, classes, *rest)."""
+    """p - one_hot(target), 0 where the target is ignore_index.
+
+    p: (classes,) or (batch, classes, *rest). Result: as p.
+    """
     safe, valid = _safe(xp, target, ignore_index)
     out = p.copy()
     out[_at(xp, safe)] -= 1
@@ -118,7 +132,7 @@ def minus_one_hot(xp: Any, p: Array, target: Array, *, ignore_index: int | None 
     target=None,
 )
 def where_counted(xp: Any, p: Array, target: Array, *, ignore_index: int | None = None) -> Array:
-    """p, 0 where the target is ignore_index. p: (classes,) or (batch, classes, *rest)."""
+    """p, 0 where the target is ignore_index. p: (classes,) or (batch, classes, *rest). Result: as p."""
     if ignore_index is None:
         return p.copy()
     return p * xp.expand_dims(target != ignore_index, _class_axis(p))
@@ -132,8 +146,13 @@ def where_counted(xp: Any, p: Array, target: Array, *, ignore_index: int | None 
     ),
     target=None,
 )
-def over_count(xp: Any, x: Array, target: Array, *, ignore_index: int | None, reduction: str) -> Array:
-    """x divided by the number of targets that count ("mean"), or x ("sum"). Result: shape and dtype of x."""
+def over_count(
+    xp: Any, x: Array, target: Array, *, ignore_index: int | None, reduction: str
+) -> Array:
+    """x divided by the number of targets that count ("mean"), or x ("sum").
+
+    Result: shape and dtype of x.
+    """
     if reduction == "sum":
         return x.copy()
     return x / _count(xp, target, ignore_index, x.dtype)
@@ -145,21 +164,32 @@ def _count(xp: Any, target: Array, ignore_index: int | None, dtype: Any) -> Any:
     return xp.asarray(xp.count_nonzero(target != ignore_index), dtype=dtype)
 
 
-def cross_entropy_vjp(xp: Any, g: Array, x: Array, target: Array, ignore_index: int | None, reduction: str) -> Array:
-    """(softmax - one_hot) * g / count."""
-    p = xp.softmax(x, axis=1 * (x.ndim > 1))
+@composite(method=False)
+def cross_entropy_vjp(
+    xp: Any, g: Array, x: Array, target: Array, *, ignore_index: int | None, reduction: str
+) -> Array:
+    """(softmax - one_hot) * g / count, the gradient of cross_entropy. Result: shape of x."""
+    p = xp.softmax(x, axis=0 if x.ndim == 1 else 1)
     share = xp.over_count(g, target, ignore_index=ignore_index, reduction=reduction)
     return xp.multiply(xp.minus_one_hot(p, target, ignore_index=ignore_index), share)
 
 
-@op(method=False, x=cross_entropy_vjp, target=None)
+@op(
+    method=False,
+    x=lambda xp, g, x, target, ignore_index, reduction: xp.cross_entropy_vjp(
+        g, x, target, ignore_index=ignore_index, reduction=reduction
+    ),
+    target=None,
+)
 def cross_entropy(
     xp: Any, x: Array, target: Array, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> Array:
-    """The mean or sum of -log_softmax(x) at each target's class; targets equal to ignore_index do not count.
+    """The mean or sum of -log_softmax(x) at each target's class; targets equal to ignore_index do
+    not count.
 
-    x: scores, (classes,) or (batch, classes, *rest), floating; target: class indices in range, x's shape without the
-    classes. reduction: "mean" or "sum". Result: 0-d, dtype of x; NaN for a mean over nothing.
+    x: scores, (classes,) or (batch, classes, *rest), floating; target: class indices in range, x's
+    shape without the classes. reduction: "mean" or "sum". Result: 0-d, dtype of x; NaN for a mean
+    over nothing.
     """
     axis = _class_axis(x)
     safe, valid = _safe(xp, target, ignore_index)

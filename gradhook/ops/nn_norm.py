@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradhook.ops.table import op
+from gradhook.ops.table import composite, op
 
 Array = Any
 
 
-def _standardized(xp: Any, x: Array, weight: Array | None, bias: Array | None, axis: Any, eps: float) -> Array:
+def _standardized(
+    xp: Any, x: Array, weight: Array | None, bias: Array | None, axis: Any, eps: float
+) -> Array:
     out = x - xp.mean(x, axis=axis, keepdims=True)
     scale = xp.mean(out * out, axis=axis, keepdims=True)
     scale += eps
@@ -21,8 +23,13 @@ def _standardized(xp: Any, x: Array, weight: Array | None, bias: Array | None, a
     return out
 
 
-def standardize_vjp(xp: Any, g: Array, x: Array, weight: Array | None, axis: Any, eps: float) -> tuple[Array, Array]:
-    """The gradients for x and weight: with y the standardized x, h = g * weight: (h - mean h - y mean(h y)) / std."""
+@composite(method=False)
+def standardize_vjp(
+    xp: Any, g: Array, x: Array, weight: Array | None = None, *, axis: Any, eps: float
+) -> tuple[Array, Array]:
+    """The gradients of layer_norm for x and weight: with y the standardized x and h = g * weight,
+    (h - mean(h) - y * mean(h * y)) / std and g * y. Result: shape of x, twice.
+    """
     centred = xp.subtract(x, xp.mean(x, axis=axis, keepdims=True))
     std = xp.sqrt(xp.add(xp.mean(xp.square(centred), axis=axis, keepdims=True), eps))
     y = xp.divide(centred, std)
@@ -30,30 +37,69 @@ def standardize_vjp(xp: Any, g: Array, x: Array, weight: Array | None, axis: Any
     gy = xp.multiply(g, y)
     hy = gy if weight is None else xp.multiply(gy, weight)
     spread = xp.multiply(y, xp.mean(hy, axis=axis, keepdims=True))
-    return xp.divide(xp.subtract(xp.subtract(h, xp.mean(h, axis=axis, keepdims=True)), spread), std), gy
+    return xp.divide(
+        xp.subtract(xp.subtract(h, xp.mean(h, axis=axis, keepdims=True)), spread), std
+    ), gy
 
 
-@op(method=False, joint={("x", "weight"): standardize_vjp}, bias=lambda xp, g: g)
+@op(
+    method=False,
+    joint={
+        ("x", "weight"): lambda xp, g, x, weight, axis, eps: xp.standardize_vjp(
+            g, x, weight, axis=axis, eps=eps
+        )
+    },
+    bias=lambda xp, g: g,
+)
 def layer_norm(
-    xp: Any, x: Array, weight: Array | None = None, bias: Array | None = None, *, axis: Any, eps: float = 1e-5
+    xp: Any,
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    axis: Any,
+    eps: float = 1e-5,
 ) -> Array:
     """(x - mean) / sqrt(var + eps) * weight + bias over `axis`, var biased.
 
-    x: any shape, floating; weight and bias broadcast to it. Result: shape and dtype of x. Source: arXiv:1607.06450.
+    x: any shape, floating; weight and bias broadcast to it. Result: shape and dtype of x. Source:
+    arXiv:1607.06450.
     """
     return _standardized(xp, x, weight, bias, axis, eps)
 
 
-@op(method=False, joint={("x", "weight"): standardize_vjp}, bias=lambda xp, g: g)
+@op(
+    method=False,
+    joint={
+        ("x", "weight"): lambda xp, g, x, weight, axis, eps: xp.standardize_vjp(
+            g, x, weight, axis=axis, eps=eps
+        )
+    },
+    bias=lambda xp, g: g,
+)
 def batch_norm(
-    xp: Any, x: Array, weight: Array | None = None, bias: Array | None = None, *, axis: Any, eps: float = 1e-5
+    xp: Any,
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    axis: Any,
+    eps: float = 1e-5,
 ) -> Array:
-    """As layer_norm, over the batch and spatial axes: the statistics of this batch. Source: arXiv:1502.03167."""
+    """As layer_norm, over the batch and spatial axes. Result: shape and dtype of x.
+
+    Source: arXiv:1502.03167.
+    """
     return _standardized(xp, x, weight, bias, axis, eps)
 
 
-def rms_norm_vjp(xp: Any, g: Array, x: Array, weight: Array | None, axis: Any, eps: float) -> tuple[Array, Array]:
-    """The gradients for x and weight: with y = x / rms, h = g * weight: (h - y mean(h y)) / rms."""
+@composite(method=False)
+def rms_norm_vjp(
+    xp: Any, g: Array, x: Array, weight: Array | None = None, *, axis: Any, eps: float
+) -> tuple[Array, Array]:
+    """The gradients of rms_norm for x and weight: with y = x / rms and h = g * weight,
+    (h - y * mean(h * y)) / rms and g * y. Result: shape of x, twice.
+    """
     rms = xp.sqrt(xp.add(xp.mean(xp.square(x), axis=axis, keepdims=True), eps))
     y = xp.divide(x, rms)
     gy = xp.multiply(g, y)
@@ -62,11 +108,19 @@ def rms_norm_vjp(xp: Any, g: Array, x: Array, weight: Array | None, axis: Any, e
     return xp.divide(xp.subtract(h, xp.multiply(y, xp.mean(hy, axis=axis, keepdims=True))), rms), gy
 
 
-@op(method=False, joint={("x", "weight"): rms_norm_vjp})
+@op(
+    method=False,
+    joint={
+        ("x", "weight"): lambda xp, g, x, weight, axis, eps: xp.rms_norm_vjp(
+            g, x, weight, axis=axis, eps=eps
+        )
+    },
+)
 def rms_norm(xp: Any, x: Array, weight: Array | None = None, *, axis: Any, eps: float) -> Array:
     """x / sqrt(mean(x * x) + eps) * weight over `axis`.
 
-    x: any shape, floating; weight broadcasts to it. Result: shape and dtype of x. Source: arXiv:1910.07467.
+    x: any shape, floating; weight broadcasts to it. Result: shape and dtype of x. Source:
+    arXiv:1910.07467.
     """
     scale = xp.mean(x * x, axis=axis, keepdims=True)
     scale += eps

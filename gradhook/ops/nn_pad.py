@@ -1,4 +1,4 @@
-"""Padding by a constant; a negative pad crops, so the op is its own transpose with the sign turned."""
+"""Padding by a constant; a negative pad crops, so turning the sign gives the transpose."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ Array = Any
     linear=True,
     x=lambda xp, g, pad, sign: xp.pad_constant(g, pad=pad, sign=-sign),
 )
-def pad_constant(xp: Any, x: Array, *, pad: tuple[int, ...], value: float = 0, sign: int = 1) -> Array:
-    """x with pad[0], pad[1] elements of `value` before and after the last axis, pad[2], pad[3] for the one before...
+def pad_constant(
+    xp: Any, x: Array, *, pad: tuple[int, ...], value: float = 0, sign: int = 1
+) -> Array:
+    """x with pad[0], pad[1] elements of `value` before and after the last axis, pad[2], pad[3] for
+    the one before...
 
-    x: any shape. Negative numbers crop; sign=-1 turns every pad round. Result: dtype of x.
-    Source: PyTorch, nn.functional.pad.
+    x: any shape. Negative numbers crop; sign=-1 turns every pad round. Result: dtype of x. Source:
+    PyTorch, nn.functional.pad.
     """
     crop: list[slice] = [slice(None)] * x.ndim
     place: list[slice] = [slice(None)] * x.ndim

@@ -11,10 +11,14 @@ from gradhook.ops.table import op
 Array = Any
 
 
-def pool_geometry(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, spatial: Any) -> Geometry:
-    """Windows of a pooling call; ceil_mode pads the end so that the last, partial window counts if it starts inside.
+def pool_geometry(
+    kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, spatial: Any
+) -> Geometry:
+    """Windows of a pooling call; ceil_mode pads the end so that the last, partial window counts if
+    it starts inside.
 
-    Source: PyTorch, pooling_output_shape: a window that would start in the padding after the end is dropped.
+    Source: PyTorch, pooling_output_shape: a window that would start in the padding after the end is
+    dropped.
     """
     where = geometry(kernel, stride, padding, dilation, tuple(spatial))
     if not ceil_mode:
@@ -36,7 +40,7 @@ def _lowest(xp: Any, dtype: Any) -> Any:
 
 
 def _flat_indices(xp: Any, chosen: Array, where: Geometry) -> Array:
-    """Kernel positions `chosen` (row-major, one a window) as flat indices into the unpadded plane."""
+    """Kernel positions `chosen`, one a window, as flat indices into the unpadded plane."""
     flat = xp.zeros_like(chosen)
     rank = len(where.spatial)
     for axis in range(rank):
@@ -67,8 +71,8 @@ def max_pool(
 ) -> tuple[Array, Array]:
     """The maximum of every window and its flat index in the unpadded plane.
 
-    x: (..., *spatial) with `rank` spatial axes. Result: (..., *windows), dtype of x, and int64 indices. A NaN wins; of
-    equal values the first.
+    x: (..., *spatial) with `rank` spatial axes. Result: (..., *windows), dtype of x, and int64
+    indices. A NaN wins; of equal values the first.
     """
     where = pool_geometry(kernel, stride, padding, dilation, ceil_mode, x.shape[-rank:])
     padded = pad_spatial(xp, x, where, _lowest(xp, x.dtype))
@@ -92,10 +96,13 @@ def max_pool(
 def plane_gather(xp: Any, x: Array, indices: Array, *, rank: int) -> Array:
     """Elements of each plane at flat indices.
 
-    x: (*lead, *spatial) and indices: (*lead, *windows), with `rank` spatial axes each. Result: shape of indices.
+    x: (*lead, *spatial) and indices: (*lead, *windows), with `rank` spatial axes each. Result:
+    shape of indices.
     """
     planes = _planes(x, rank)
-    return planes[xp.arange(planes.shape[0])[:, None], _planes(indices, rank)].reshape(indices.shape)
+    return planes[xp.arange(planes.shape[0])[:, None], _planes(indices, rank)].reshape(
+        indices.shape
+    )
 
 
 @op(
@@ -104,8 +111,13 @@ def plane_gather(xp: Any, x: Array, indices: Array, *, rank: int) -> Array:
     grad=lambda xp, g, indices, rank: xp.plane_gather(g, indices, rank=rank),
     indices=None,
 )
-def plane_scatter(xp: Any, grad: Array, indices: Array, *, shape: tuple[int, ...], rank: int) -> Array:
-    """Sums of grad at flat indices of each plane, the transpose of `plane_gather`. Result: exactly `shape`."""
+def plane_scatter(
+    xp: Any, grad: Array, indices: Array, *, shape: tuple[int, ...], rank: int
+) -> Array:
+    """Sums of grad at flat indices of each plane, the transpose of `plane_gather`.
+
+    Result: exactly `shape`.
+    """
     size = prod(shape[len(shape) - rank :])
     at = _planes(indices, rank)
     out = xp.zeros(at.shape[0] * size, dtype=grad.dtype)
@@ -118,10 +130,14 @@ def _planes(x: Array, rank: int) -> Array:
     return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
 
 
-def _divisor(xp: Any, where: Geometry, given: Any, padding: Any, include_pad: bool, dtype: Any) -> Any:
-    """The number each window's sum is divided by: a number, or an array over windows where it differs.
+def _divisor(
+    xp: Any, where: Geometry, given: Any, padding: Any, include_pad: bool, dtype: Any
+) -> Any:
+    """The number each window's sum is divided by: a number, or an array over windows where it
+    differs.
 
-    A window counts what lies inside the given padding (include_pad) or the unpadded plane; never ceil_mode's overhang.
+    A window counts what lies inside the given padding (include_pad) or the unpadded plane; never
+    ceil_mode's overhang.
     """
     if given is not None:
         return given
@@ -136,23 +152,27 @@ def _divisor(xp: Any, where: Geometry, given: Any, padding: Any, include_pad: bo
         if len(set(lengths)) == 1:
             counts = counts * lengths[0]
         else:
-            counts = counts * xp.asarray(lengths, dtype=dtype).reshape(-1, *(1,) * (rank - 1 - axis))
+            counts = counts * xp.asarray(lengths, dtype=dtype).reshape(
+                -1, *(1,) * (rank - 1 - axis)
+            )
     return counts
 
 
 @op(
     method=False,
     linear=True,
-    x=lambda xp, g, x_shape, rank, kernel, stride, padding, ceil_mode, include_pad, divisor: xp.avg_pool_input(
-        g,
-        shape=x_shape,
-        rank=rank,
-        kernel=kernel,
-        stride=stride,
-        padding=padding,
-        ceil_mode=ceil_mode,
-        include_pad=include_pad,
-        divisor=divisor,
+    x=lambda xp, g, x_shape, rank, kernel, stride, padding, ceil_mode, include_pad, divisor: (
+        xp.avg_pool_input(
+            g,
+            shape=x_shape,
+            rank=rank,
+            kernel=kernel,
+            stride=stride,
+            padding=padding,
+            ceil_mode=ceil_mode,
+            include_pad=include_pad,
+            divisor=divisor,
+        )
     ),
 )
 def avg_pool(
@@ -167,9 +187,12 @@ def avg_pool(
     include_pad: bool = True,
     divisor: int | None = None,
 ) -> Array:
-    """The mean of every window. x: (..., *spatial) with `rank` spatial axes, floating. Result: (..., *windows).
+    """The mean of every window.
 
-    include_pad: padding counts as zeros of the mean; divisor: divide by this instead of the window's size.
+    x: (..., *spatial) with `rank` spatial axes, floating. Result: (..., *windows).
+
+    include_pad: padding counts as zeros of the mean; divisor: divide by this instead of the
+    window's size.
     """
     where = pool_geometry(kernel, stride, padding, 1, ceil_mode, x.shape[-rank:])
     padded = pad_spatial(xp, x, where)

@@ -244,7 +244,7 @@ def _running(xp: Any, ufunc: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 
 @op(
-    torch="searchsorted(sorted_sequence, input, *, out_int32=False, right=False)",
+    torch=None,
     method=False,
     edges=None,
     x=None,
@@ -259,6 +259,8 @@ def searchsorted(
     side = "right" if right else "left"
     if edges.ndim == 1:
         found = xp.searchsorted(edges, x, side=side)
+    elif x.size == 0:
+        found = xp.zeros(x.shape, "i8")
     else:
         rows, values = edges.reshape(-1, edges.shape[-1]), x.reshape(-1, x.shape[-1])
         found = xp.stack(

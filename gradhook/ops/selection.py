@@ -98,76 +98,53 @@ def fmin(xp: Any, x: Any, y: Any) -> Any:
     return xp.fmin(x, y)
 
 
-@composite()
-def clip_vjp(xp: Any, g: Any, x: Any, low: Any = None, high: Any = None) -> Any:
-    """g where x lies within the limits given, 0 elsewhere.
+@op(
+    torch="clamp_min(input, min)",
+    inplace=True,
+    promote="arith",
+    x=lambda xp, g, x, low: xp.masked_fill(g, x < low, value=0),
+    low=lambda xp, g, x, low: xp.masked_fill(g, xp.logical_not(x < low), value=0),
+)
+def clip_low(xp: Any, x: Any, low: Any) -> Any:
+    """x raised to low; the gradient goes to x where they are equal.
 
-    g: the broadcast shape. Result: the same.
+    x: real; low: broadcasts with x. Result: broadcast shape, promoted dtype.
     """
-    if low is None:
-        return xp.masked_fill(g, x > high, value=0)
-    if high is None:
-        return xp.masked_fill(g, x < low, value=0)
-    return xp.masked_fill(g, xp.logical_or(x < low, x > high), value=0)
-
-
-@composite()
-def clip_low_vjp(xp: Any, g: Any, x: Any, low: Any, high: Any = None) -> Any:
-    """g where x was raised to low (and low is not above high), 0 elsewhere.
-
-    g: the broadcast shape.
-    """
-    if high is None:
-        return xp.masked_fill(g, xp.logical_not(x < low), value=0)
-    return xp.masked_fill(g, xp.logical_not(xp.logical_and(x < low, low < high)), value=0)
-
-
-@composite()
-def clip_high_vjp(xp: Any, g: Any, x: Any, low: Any, high: Any) -> Any:
-    """g where x was lowered to high, or low is above it, 0 elsewhere. g: the broadcast shape."""
-    if low is None:
-        return xp.masked_fill(g, xp.logical_not(x > high), value=0)
-    return xp.masked_fill(g, xp.logical_not(xp.logical_or(x > high, low > high)), value=0)
+    return xp.maximum(x, low)
 
 
 @op(
-    torch="clamp(input, min=None, max=None)",
-    aliases=("clip",),
+    torch="clamp_max(input, max)",
     inplace=True,
     promote="arith",
-    x=lambda xp, g, x, low, high: xp.clip_vjp(g, x, low, high),
-    low=lambda xp, g, x, low, high: xp.clip_low_vjp(g, x, low, high),
-    high=lambda xp, g, x, low, high: xp.clip_high_vjp(g, x, low, high),
+    x=lambda xp, g, x, high: xp.masked_fill(g, x > high, value=0),
+    high=lambda xp, g, x, high: xp.masked_fill(g, xp.logical_not(x > high), value=0),
 )
-def clip(xp: Any, x: Any, low: Any = None, high: Any = None) -> Any:
-    """x raised to low and lowered to high.
-
-    x: real; low, high: broadcast with x, or None. Result: promoted dtype.
-
-    Errors: RuntimeError when both limits are None.
-    """
-    if low is None and high is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if low is None:
-        return xp.minimum(x, high)
-    if high is None:
-        return xp.maximum(x, low)
-    return xp.minimum(xp.maximum(x, low), high)
-
-
-@composite(torch="clamp_min(input, min)", inplace=True)
-def clamp_min(xp: Any, x: Any, low: Any) -> Any:
-    """x raised to low. x: real; low: broadcasts with x. Result: broadcast shape, promoted dtype."""
-    return xp.clip(x, low)
-
-
-@composite(torch="clamp_max(input, max)", inplace=True)
-def clamp_max(xp: Any, x: Any, high: Any) -> Any:
-    """x lowered to high.
+def clip_high(xp: Any, x: Any, high: Any) -> Any:
+    """x lowered to high; the gradient goes to x where they are equal.
 
     x: real; high: broadcasts with x. Result: broadcast shape, promoted dtype.
     """
-    return xp.clip(x, None, high)
+    return xp.minimum(x, high)
+
+
+@op(
+    torch=None,
+    promote="arith",
+    x=lambda xp, g, x, low, high: xp.masked_fill(g, xp.logical_or(x < low, x > high), value=0),
+    low=lambda xp, g, x, low, high: xp.masked_fill(
+        g, xp.logical_not(xp.logical_and(x < low, low < high)), value=0
+    ),
+    high=lambda xp, g, x, low, high: xp.masked_fill(
+        g, xp.logical_not(xp.logical_or(x > high, low > high)), value=0
+    ),
+)
+def clip(xp: Any, x: Any, low: Any, high: Any) -> Any:
+    """x raised to low, then lowered to high.
+
+    x: real; low, high: broadcast with x. Result: broadcast shape, promoted dtype.
+    """
+    return xp.minimum(xp.maximum(x, low), high)
 
 
 @composite(torch="lerp(input, end, weight)", inplace=True)

@@ -1,8 +1,11 @@
-"""The op table: `@op` registers a primitive with its gradient formulas, `@composite` a function over table ops.
+"""The op table: `@op` registers a primitive with its gradient formulas, `@composite` a function
+over table ops.
 
-A forward takes the array module `xp` (numpy or cupy), then its tensor inputs (positional; an optional one defaults to
-None; a variadic one is `*tensors`), then attributes (keyword-only). A formula's parameter names are its save list:
-`g` (`g0`, `g1`, ... of several outputs), an input (`x`), `x_shape`, `out` (`out0`, ...), an attribute, `needs`.
+A forward takes the array module `xp` (numpy or cupy), then its tensor inputs (positional; an
+optional one defaults to None; a variadic one is `*tensors`), then attributes (keyword-only). A
+formula's parameter names are its save list:
+`g` (`g0`, `g1`, ... of several outputs), an input (`x`), `x_shape`, `out` (`out0`, ...), an
+attribute, `needs`.
 In a formula `xp` holds exactly the table's functions, on every carrier (see ops/namespace.py).
 """
 
@@ -20,7 +23,9 @@ PROMOTIONS = ("none", "arith", "float", "same")
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The gradient of the inputs `of`: `fn(xp, <parameters>)`. A joint one (several names) returns a tuple."""
+    """The gradient of the inputs `of`: `fn(xp, <parameters>)`. A joint one (several names) returns
+    a tuple.
+    """
 
     of: tuple[str, ...]
     fn: Forward
@@ -32,14 +37,16 @@ class Op:
     """One row of the table.
 
     name: the Array API's (or table's) name, under which formulas reach it as `xp.<name>`.
-    inputs, optional, variadic: the forward's tensor inputs. attributes: keyword-only ones with their defaults
-    (`inspect.Parameter.empty` when required). formulas: input name -> Formula or None (never differentiable).
-    n_outputs: 1, a number, or None when the call decides (split, unbind); differentiable: the outputs that have a
-    gradient, None for all.
-    view: the result shares (or may share) memory with the first input. linear: real-linear with real coefficients
-    or explicit about complex numbers, so a complex gradient needs no conjugation round the formula.
-    promote: "none" (inputs as they are), "same" (dtypes must agree), "arith" (PyTorch's promotion), "float" (as arith,
-    and integers become the default dtype).
+    inputs, optional, variadic: the forward's tensor inputs. attributes: keyword-only ones with
+    their defaults (`inspect.Parameter.empty` when required). formulas: input name -> Formula or
+    None (never differentiable).
+    n_outputs: 1, a number, or None when the call decides (split, unbind); differentiable: the
+    outputs that have a gradient, None for all.
+    view: the result shares (or may share) memory with the first input. linear: real-linear with
+    real coefficients or explicit about complex numbers, so a complex gradient needs no conjugation
+    round the formula.
+    promote: "none" (inputs as they are), "same" (dtypes must agree), "arith" (PyTorch's
+    promotion), "float" (as arith, and integers become the default dtype).
     """
 
     name: str
@@ -89,12 +96,13 @@ def op(
 ) -> Callable[[Forward], Forward]:
     """Register the decorated forward as a primitive.
 
-    torch: the public signature, `"sum(input, dim=None, keepdim=False, *, dtype=None)"`; parameters are matched to the
-    forward's tensor inputs in order and to its attributes by name (dim is axis, keepdim is keepdims); `*shape` also
-    takes one sequence. A dotted name (`nn.functional.relu`) places it there. method: also a Tensor method;
-    inplace: also `<name>_`; operator: also `__<operator>__`, its reflected and in-place forms.
-    Errors: TypeError at import when an input has neither a formula nor an explicit None, or a formula names something
-    that is no input, output, attribute or shape.
+    torch: the public signature, `"sum(input, dim=None, keepdim=False, *, dtype=None)"`; parameters
+    are matched to the forward's tensor inputs in order and to its attributes by name (dim is axis,
+    keepdim is keepdims); `*shape` also takes one sequence. A dotted name (`nn.functional.relu`)
+    places it there. method: also a Tensor method; inplace: also `<name>_`; operator: also
+    `__<operator>__`, its reflected and in-place forms.
+    Errors: TypeError at import when an input has neither a formula nor an explicit None, or a
+    formula names something that is no input, output, attribute or shape.
     """
 
     def register(forward: Forward) -> Forward:
@@ -108,11 +116,17 @@ def op(
             formula = None if fn is None else _formula(row, names, fn)
             for name in names:
                 if name not in row.inputs:
-                    raise TypeError(f"op {row.name!r}: formula for {name!r}, which is no tensor input {row.inputs}")
+                    raise TypeError(
+                        f"op {row.name!r}: formula for {name!r}, which is no tensor input "
+                        f"{row.inputs}"
+                    )
                 row.formulas[name] = formula
         missing = [n for n in row.inputs if n not in row.formulas]
         if missing:
-            raise TypeError(f"op {row.name!r}: no formula for {missing}; give one, or None if it has no gradient")
+            raise TypeError(
+                f"op {row.name!r}: no formula for {missing}; give one, or None if it has no "
+                f"gradient"
+            )
         return _add(row, forward)
 
     return register
@@ -126,7 +140,9 @@ def composite(
     inplace: bool = False,
     method: bool = True,
 ) -> Callable[[Forward], Forward]:
-    """Register a function written over table ops: its `xp` is the table's namespace, so its gradient is theirs."""
+    """Register a function written over table ops: its `xp` is the table's namespace, so its
+    gradient is theirs.
+    """
 
     def register(forward: Forward) -> Forward:
         row = _row(forward, torch, aliases, operator, inplace, method)
@@ -180,13 +196,18 @@ def _formula(row: Op, names: tuple[str, ...], fn: Forward) -> Formula:
     known |= {f"{v}{k}" for k in outputs for v in ("g", "out")}
     unknown = [p for p in parameters if p not in known]
     if unknown:
-        raise TypeError(f"op {row.name!r}: the formula of {names} names {unknown}, expected some of {sorted(known)}")
+        raise TypeError(
+            f"op {row.name!r}: the formula of {names} names {unknown}, expected some of "
+            f"{sorted(known)}"
+        )
     return Formula(names, fn, parameters)
 
 
 def _add(row: Op, forward: Forward) -> Forward:
     if row.name in TABLE:
-        raise TypeError(f"op {row.name!r} is in the table already ({TABLE[row.name].forward.__module__})")
+        raise TypeError(
+            f"op {row.name!r} is in the table already ({TABLE[row.name].forward.__module__})"
+        )
     if not row.doc:
         raise TypeError(f"op {row.name!r} has no docstring: say shapes, dtypes, errors, source")
     TABLE[row.name] = row

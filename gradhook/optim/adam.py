@@ -22,7 +22,9 @@ def check_betas(betas: Any, foreach: bool | None = None, capturable: bool = Fals
     for k, beta in enumerate(betas):
         if isinstance(beta, Tensor):
             if not capturable and foreach:
-                raise ValueError(f"betas[{k}] as a Tensor is not supported for capturable=False and foreach=True")
+                raise ValueError(
+                    f"betas[{k}] as a Tensor is not supported for capturable=False and foreach=True"
+                )
             if beta.numel() != 1:
                 raise ValueError(f"Tensor betas[{k}] must be 1-element")
         elif not 0.0 <= beta < 1.0:
@@ -32,10 +34,11 @@ def check_betas(betas: Any, foreach: bool | None = None, capturable: bool = Fals
 class Adam(Optimizer):
     """p -= lr * m̂ / (sqrt(v̂) + eps), m and v being running means of the gradient and its square.
 
-    m̂ = m / (1 - beta1 ** step), v̂ = v / (1 - beta2 ** step). weight_decay is added to the gradient, or with
-    decoupled_weight_decay shrinks p first. amsgrad: the largest v so far. maximize: climb. State: "step" (0-d float32),
-    "exp_avg", "exp_avg_sq" and with amsgrad "max_exp_avg_sq". foreach, capturable, differentiable and fused are
-    accepted for PyTorch's sake. Errors: ValueError for values out of range. Source: torch.optim.Adam; arXiv:1412.6980.
+    m̂ = m / (1 - beta1 ** step), v̂ = v / (1 - beta2 ** step). weight_decay is added to the
+    gradient, or with decoupled_weight_decay shrinks p first. amsgrad: the largest v so far.
+    maximize: climb. State: "step" (0-d float32), "exp_avg", "exp_avg_sq" and with amsgrad
+    "max_exp_avg_sq". foreach, capturable, differentiable and fused are accepted for PyTorch's sake.
+    Errors: ValueError for values out of range. Source: torch.optim.Adam; arXiv:1412.6980.
     """
 
     def __init__(

@@ -8,7 +8,8 @@ from gradhook.optim.adam import Adam
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameter, p *= 1 - lr * weight_decay, instead of joining the gradient.
+    """Adam whose weight decay shrinks the parameter, p *= 1 - lr * weight_decay, instead of joining
+    the gradient.
 
     Source: torch.optim.AdamW; arXiv:1711.05101.
     """

@@ -29,17 +29,19 @@ required = _Required()
 class Optimizer:
     """Base class of optimizers.
 
-    params: an iterable of Tensors, of (name, Tensor) pairs, or of groups, dicts with "params" and options of their own;
-    defaults: the options of groups that give none. A subclass defines `update(group)`, which changes the parameters of
-    one group from their gradients, outside the graph. Attributes: param_groups, state (by parameter), defaults.
-    Errors: TypeError, ValueError with PyTorch's texts. Source: torch.optim.Optimizer.
+    params: an iterable of Tensors, of (name, Tensor) pairs, or of groups, dicts with "params" and
+    options of their own; defaults: the options of groups that give none. A subclass defines
+    `update(group)`, which changes the parameters of one group from their gradients, outside the
+    graph. Attributes: param_groups, state (by parameter), defaults. Errors: TypeError, ValueError
+    with PyTorch's texts. Source: torch.optim.Optimizer.
     """
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         if isinstance(params, Tensor):
             raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                "but got "
                 f"gradhook.{params.dtype.title}Tensor"
             )
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
@@ -55,30 +57,41 @@ class Optimizer:
 
     # ---- groups ----------------------------------------------------------------------------
     def add_param_group(self, param_group: Group) -> None:
-        """Add a dict with "params" and options of its own. Errors: TypeError, ValueError with PyTorch's texts."""
+        """Add a dict with "params" and options of its own.
+
+        Errors: TypeError, ValueError with PyTorch's texts.
+        """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         group = param_group
         params = group["params"]
         if isinstance(params, set):
             raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets "
                 "will change between runs. Please use a list instead."
             )
         group["params"] = [params] if isinstance(params, Tensor) else list(params)
         self._take_names(group)
         for p in group["params"]:
             if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+                raise TypeError(
+                    "optimizer can only optimize Tensors, but one of the params is "
+                    f"{type(p).__name__}"
+                )
             if not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    f"{name}"
+                )
             group.setdefault(name, default)
         if len({id(p) for p in group["params"]}) != len(group["params"]):
             raise ValueError(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error; "
                 "each parameter may be listed once"
             )
         known = {id(p) for g in self.param_groups for p in g["params"]}
@@ -91,10 +104,15 @@ class Optimizer:
         named = [isinstance(p, tuple) for p in group["params"]]
         if any(named):
             if not all(named):
-                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+                raise ValueError(
+                    "all optimizer params should be with/without names. Some param names are "
+                    "missing"
+                )
             group["param_names"] = [name for name, _ in group["params"]]
             group["params"] = [p for _, p in group["params"]]
-        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+        if self.param_groups and ("param_names" in group) != (
+            "param_names" in self.param_groups[0]
+        ):
             what = "with" if "param_names" in group else "without"
             raise ValueError(
                 "all optimizer param groups should be with/without names. cannot add param group "
@@ -103,7 +121,10 @@ class Optimizer:
 
     # ---- stepping --------------------------------------------------------------------------
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter once. closure: computes the loss anew, with gradients; its value is returned."""
+        """Change every parameter once.
+
+        closure: computes the loss anew, with gradients; its value is returned.
+        """
         loss = None
         if closure is not None:
             with enable_grad():
@@ -113,7 +134,10 @@ class Optimizer:
         return loss
 
     def update(self, group: Group) -> None:
-        """Change the parameters of one group from their gradients. Parameters without a gradient stay."""
+        """Change the parameters of one group from their gradients.
+
+        Parameters without a gradient stay.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no update(group)")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -129,7 +153,9 @@ class Optimizer:
                     p.grad = p.grad.detach().zero_()
 
     def scratch(self, a: Any, number: int = 0) -> Any:
-        """An uninitialised array like `a`, shared by all parameters of that shape: valid until the next call."""
+        """An uninitialised array like `a`, shared by all parameters of that shape: valid until the
+        next call.
+        """
         key = (a.shape, a.dtype, type(a), number)
         found = self._scratch.get(key)
         if found is None:
@@ -137,7 +163,9 @@ class Optimizer:
         return found
 
     def number(self, value: Any, a: Any) -> Any:
-        """A number, or a 1-element Tensor, as a 0-d array beside `a`; cached, as Python numbers cost NumPy a call."""
+        """A number, or a 1-element Tensor, as a 0-d array beside `a`; cached, as Python numbers
+        cost NumPy a call.
+        """
         if isinstance(value, Tensor):
             return value._a.astype(a.dtype).reshape(())
         key = (value, a.dtype, type(a))
@@ -150,27 +178,38 @@ class Optimizer:
 
     # ---- state -----------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {index: {name: value}}, "param_groups": [...]}, parameters being numbered over all groups."""
+        """{"state": {index: {name: value}}, "param_groups": [...]}, parameters being numbered over
+        all groups.
+        """
         numbers: dict[int, int] = {}
         for p in chain.from_iterable(g["params"] for g in self.param_groups):
             numbers.setdefault(id(p), len(numbers))
         groups = [
-            {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]}
+            {
+                **{k: v for k, v in g.items() if k != "params"},
+                "params": [numbers[id(p)] for p in g["params"]],
+            }
             for g in self.param_groups
         ]
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict() returned: options and, copied and cast to the parameters' dtype, the state.
+        """Take over what state_dict() returned: options and, copied and cast to the parameters'
+        dtype, the state.
 
-        Nothing is changed when there is an error. Errors: TypeError for what is no such dict; ValueError when the
-        number of groups or of their parameters differs.
+        Nothing is changed when there is an error. Errors: TypeError for what is no such dict;
+        ValueError when the number of groups or of their parameters differs.
         """
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
-            found = sorted(map(str, state_dict)) if isinstance(state_dict, dict) else type(state_dict).__name__
+            found = (
+                sorted(map(str, state_dict))
+                if isinstance(state_dict, dict)
+                else type(state_dict).__name__
+            )
             raise TypeError(
-                f"expected an optimizer's state_dict with the keys 'state' and 'param_groups', found {found}; pass what "
+                "expected an optimizer's state_dict with the keys 'state' and 'param_groups', "
+                f"found {found}; pass what "
                 "state_dict() of an optimizer returned"
             )
         groups, saved = self.param_groups, [dict(g) for g in state_dict["param_groups"]]
@@ -178,7 +217,8 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved, strict=True)):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
             )
         numbers = chain.from_iterable(s["params"] for s in saved)
         params = dict(zip(numbers, chain.from_iterable(g["params"] for g in groups), strict=True))
@@ -188,10 +228,18 @@ class Optimizer:
                 state[params[key]] = _cast(params[key], value)
             else:
                 state[key] = value
-        self._load({"state": state, "param_groups": [self._merged(g, s) for g, s in zip(groups, saved, strict=True)]})
+        self._load(
+            {
+                "state": state,
+                "param_groups": [self._merged(g, s) for g, s in zip(groups, saved, strict=True)],
+            }
+        )
 
     def _merged(self, group: Group, saved: Group) -> Group:
-        merged = {**{k: deepcopy(v) for k, v in saved.items() if k != "params"}, "params": group["params"]}
+        merged = {
+            **{k: deepcopy(v) for k, v in saved.items() if k != "params"},
+            "params": group["params"],
+        }
         if "param_names" in group:
             merged["param_names"] = group["param_names"]
         return merged
@@ -218,7 +266,9 @@ class Optimizer:
 
 
 def _cast(parameter: Tensor, value: Any, key: str | None = None) -> Any:
-    """A copy of a state value; tensors in the parameter's dtype and on its device, but for the step count."""
+    """A copy of a state value; tensors in the parameter's dtype and on its device, but for the step
+    count.
+    """
     if isinstance(value, Tensor):
         a = value._a
         if key == "step":
@@ -238,7 +288,9 @@ def check_lr(lr: Any, foreach: Any = None, capturable: bool = False) -> None:
     """Errors: ValueError for a negative learning rate, or a Tensor that is not one number."""
     if isinstance(lr, Tensor):
         if foreach and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
         if lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         return

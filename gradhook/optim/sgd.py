@@ -11,11 +11,12 @@ from gradhook.storage import bump
 
 
 class SGD(Optimizer):
-    """p -= lr * d, where d = grad + weight_decay * p, and with momentum b = momentum * b + (1 - dampening) * d.
+    """p -= lr * d, where d = grad + weight_decay * p, and with momentum b = momentum * b + (1 -
+    dampening) * d.
 
-    nesterov: d + momentum * b instead of b. maximize: climb. State: "momentum_buffer" with momentum. foreach,
-    differentiable and fused are accepted for PyTorch's sake. Errors: ValueError for values out of range.
-    Source: torch.optim.SGD; Sutskever et al., 2013.
+    nesterov: d + momentum * b instead of b. maximize: climb. State: "momentum_buffer" with
+    momentum. foreach, differentiable and fused are accepted for PyTorch's sake. Errors: ValueError
+    for values out of range. Source: torch.optim.SGD; Sutskever et al., 2013.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from typing import Any
 
 from gradhook.overloads import (
     arithmetic,
+    arrange,
     convert,
     gathering,
     joining,
@@ -23,7 +24,7 @@ from gradhook.overloads import (
     writes,
 )
 
-_MODULES = (arithmetic, convert, gathering, joining, order, products, reduction, shape)
+_MODULES = (arithmetic, arrange, convert, gathering, joining, order, products, reduction, shape)
 
 __all__: list[str] = []
 METHODS: dict[str, Callable[..., Any]] = {}

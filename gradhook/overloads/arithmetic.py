@@ -39,6 +39,8 @@ FUNCTIONS = (
     "float_power",
     "where",
     "masked_fill",
+    "clamp",
+    "clip",
     "softmax",
     "log_softmax",
     "equal",
@@ -66,6 +68,8 @@ METHODS = (
     "float_power",
     "where",
     "masked_fill",
+    "clamp",
+    "clip",
     "softmax",
     "log_softmax",
     "equal",
@@ -186,7 +190,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """self where condition, other elsewhere. Result: promoted dtype."""
-    return where(condition, self, other)
+    chosen: Tensor = where(condition, self, other)
+    return chosen
 
 
 def rdiv(self: Tensor, other: Any) -> Tensor:
@@ -240,6 +245,30 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             )
         return ops.masked_fill_tensor(input, mask, value)
     return ops.masked_fill(input, mask, value=value)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """input raised to min and lowered to max: numbers or tensors that broadcast, or None.
+
+    Result: promoted dtype. Errors: RuntimeError when both are None.
+    """
+    row, limits = clamping(min, max)
+    found: Tensor = getattr(ops, row)(input, *limits)
+    return found
+
+
+clip = clamp
+
+
+def clamping(low: Any, high: Any) -> tuple[str, tuple[Any, ...]]:
+    """The table op and the limits of a clamp. Errors: RuntimeError when both are None."""
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if high is None:
+        return "clip_low", (low,)
+    if low is None:
+        return "clip_high", (high,)
+    return "clip", (low, high)
 
 
 def softmax(

@@ -109,6 +109,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"but got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     axis = wrap(dim, input.ndim)
+    indices = ops.where(ops.less(indices, 0), ops.add(indices, input.shape[axis]), indices)
     rest = broadcast(
         *[(*s[:axis], 1, *s[axis + 1 :]) for s in (tuple(input.shape), tuple(indices.shape))]
     )
@@ -245,6 +246,6 @@ def diagonal_scatter(
 ) -> Tensor:
     """input with src on the diagonal of two dimensions. Result: as input, a copy."""
     ones = ops.ones_like(src.detach())
-    mask = ops.undiagonal(ones, shape=tuple(input.shape), offset=offset, dim1=dim1, dim2=dim2) != 0
+    mask = ops.undiagonal(ones, shape=tuple(input.shape), offset=offset, dim1=dim1, dim2=dim2)
     placed = ops.undiagonal(src, shape=tuple(input.shape), offset=offset, dim1=dim1, dim2=dim2)
-    return ops.where(mask, ops.cast(placed, dtype=input.dtype), input)
+    return ops.where(ops.not_equal(mask, 0), ops.cast(placed, dtype=input.dtype), input)

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from gradhook.ops.axes import wrap
+from gradhook.overloads.arrange import atleast_1d, atleast_2d, atleast_3d
 from gradhook.overloads.recorded import multi, ops
-from gradhook.overloads.shape import atleast_1d, atleast_2d, atleast_3d
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}

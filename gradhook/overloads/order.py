@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from gradhook import backend, return_types
-from gradhook.autograd.binding import make
-from gradhook.overloads.recorded import multi, ops
+from gradhook.overloads.recorded import multi, ops, tensor_of
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
 FUNCTIONS = (
+    "searchsorted",
     "sort",
     "argsort",
     "msort",
@@ -87,13 +87,13 @@ def unique(
     """
     xp = backend.array_module(input._a)
     values, inverse, counts = xp.unique(input._a, return_inverse=True, return_counts=True, axis=dim)
-    found = [make(values)]
+    found = [tensor_of(values)]
     if return_inverse:
         found.append(
-            make(xp.asarray(inverse).reshape(input.shape if dim is None else -1).astype("i8"))
+            tensor_of(xp.asarray(inverse).reshape(input.shape if dim is None else -1).astype("i8"))
         )
     if return_counts:
-        found.append(make(counts.astype("i8")))
+        found.append(tensor_of(counts.astype("i8")))
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -109,13 +109,13 @@ def unique_consecutive(
     rows = x.reshape(n, -1) if n else x.reshape(0, 1)
     starts = xp.concatenate([xp.ones(min(n, 1), bool), (rows[1:] != rows[:-1]).any(axis=1)])
     values = x[starts] if dim is None else xp.moveaxis(x[starts], 0, dim)
-    found = [make(values)]
+    found = [tensor_of(values)]
     if return_inverse:
         inverse = (xp.cumsum(starts) - 1).astype("i8")
-        found.append(make(inverse.reshape(input.shape) if dim is None else inverse))
+        found.append(tensor_of(inverse.reshape(input.shape) if dim is None else inverse))
     if return_counts:
         edges = xp.concatenate([xp.nonzero(starts)[0], xp.asarray([n])])
-        found.append(make((edges[1:] - edges[:-1]).astype("i8")))
+        found.append(tensor_of((edges[1:] - edges[:-1]).astype("i8")))
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -135,8 +135,51 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     xp = backend.array_module(input._a)
     found = xp.bincount(input._a, None if weights is None else weights._a, minlength)
     if weights is None:
-        return make(found.astype("i8"))
-    return make(found.astype(weights._a.dtype if weights._a.dtype == np.float32 else "f8"))
+        return tensor_of(found.astype("i8"))
+    return tensor_of(found.astype(weights._a.dtype if weights._a.dtype == np.float32 else "f8"))
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Where each value would go into its sorted row. Result: shape of input, int64 or int32.
+
+    side: "left" or "right", as right. sorter: indices that sort the rows. Errors: RuntimeError when
+    the dimensions before the last differ, or side contradicts right.
+    """
+    if side is not None:
+        if side not in ("left", "right") or (right and side == "left"):
+            raise RuntimeError(
+                "torch.searchsorted(): side and right can't be set to opposites, got side of "
+                f"{side} while right was {right}"
+            )
+        right = side == "right"
+    if sorter is not None:
+        sorted_sequence = ops.gather(sorted_sequence.detach(), sorter, axis=-1)
+    values = (
+        input
+        if isinstance(input, Tensor)
+        else ops.fill(ops.zeros_like(_first(sorted_sequence)), value=input)
+    )
+    edges = sorted_sequence
+    if edges.ndim > 1 and tuple(edges.shape[:-1]) != tuple(values.shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(edges.shape)} and input value tensor {list(values.shape)}"
+        )
+    return ops.searchsorted(edges, values, out_int32=out_int32, right=right)
+
+
+def _first(x: Tensor) -> Tensor:
+    """A 0-d tensor of the dtype of x."""
+    return ops.sum(ops.slice_view(x.detach(), index=(slice(0, 0),)), dtype=x._a.dtype)
 
 
 def bucketize(

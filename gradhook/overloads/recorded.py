@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import gradhook.ops.families  # noqa: F401 - fills the table
-from gradhook.autograd import inplace, record
+from gradhook.autograd import binding, inplace, record
 from gradhook.tensor import Tensor
 
 
@@ -21,3 +21,4 @@ class SeveralTensors(Protocol):
 ops: OneTensor = record.ops
 multi: SeveralTensors = record.ops
 write: Callable[..., Tensor] = inplace.inplace
+tensor_of: Callable[..., Tensor] = binding.make

@@ -216,7 +216,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     if flat.ndim == 0:
         return values if dim is None else return_types.median(values, order)
     count = ops.sum(ops.logical_not(ops.isnan(flat)), axis=axis, keepdims=True)
-    middle = ops.floor_divide(ops.clip(ops.subtract(count, 1), 0), 2)
+    middle = ops.floor_divide(ops.clip_low(ops.subtract(count, 1), 0), 2)
     picked, index = ops.gather(values, middle, axis=axis), ops.gather(order, middle, axis=axis)
     if not keepdim or dim is None:
         picked, index = ops.squeeze(picked, axis=axis), ops.squeeze(index, axis=axis)

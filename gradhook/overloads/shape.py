@@ -1,6 +1,4 @@
-"""Shapes with several forms: view, expand_as, narrow, unfold, T, mT, atleast_1d, repeat_interleave,
-rot90, ...
-"""
+"""Shapes with several forms: view, expand, narrow, select, unfold, repeat_interleave, T, mT, ..."""
 
 from __future__ import annotations
 
@@ -9,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradhook import backend, dtypes
-from gradhook.autograd.binding import make
-from gradhook.ops.axes import broadcast, wrap
-from gradhook.overloads.recorded import ops
+from gradhook.ops.axes import wrap
+from gradhook.overloads.recorded import ops, tensor_of
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
@@ -19,19 +16,10 @@ FUNCTIONS = (
     "narrow",
     "select",
     "repeat_interleave",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_tensors",
-    "broadcast_shapes",
     "flip",
     "permute",
     "reshape",
     "tile",
-    "rot90",
-    "fliplr",
-    "flipud",
-    "meshgrid",
     "adjoint",
     "resolve_conj",
     "resolve_neg",
@@ -52,9 +40,6 @@ METHODS = (
     "reshape_as",
     "expand_as",
     "unfold",
-    "rot90",
-    "fliplr",
-    "flipud",
     "adjoint",
     "resolve_conj",
     "resolve_neg",
@@ -134,7 +119,7 @@ def view(self: Tensor, *shape: Any) -> Tensor:
         if isinstance(shape, dtypes.dtype):
             if shape == self.dtype:
                 return ops.view(self, shape=tuple(self.shape))
-            return make(self._a.view(shape.np))
+            return tensor_of(self._a.view(shape.np))
     return ops.view(self, shape=tuple(shape))
 
 
@@ -219,7 +204,7 @@ def repeat_interleave(
     """
     if repeats is None:
         xp = backend.array_module(input._a)
-        return make(xp.asarray(np.repeat(np.arange(input.numel()), backend.to_host(input._a))))
+        return tensor_of(xp.asarray(np.repeat(np.arange(input.numel()), backend.to_host(input._a))))
     x = ops.reshape(input, shape=(-1,)) if dim is None or input.ndim == 0 else input
     axis = wrap(0 if dim is None else dim, input.ndim if dim is not None else 1)
     n = x.shape[axis]
@@ -235,114 +220,7 @@ def repeat_interleave(
         )
     index = np.repeat(np.arange(n), counts.reshape(-1) if counts.ndim else int(counts))
     positions = backend.array_module(x._a).asarray(index)
-    return ops.index_select(x, make(positions), axis=axis)
-
-
-def atleast_1d(*tensors: Any) -> Any:
-    """Each tensor with at least 1 dimension."""
-    return _each(tensors, lambda x: x if x.ndim else ops.reshape(x, shape=(1,)))
-
-
-def atleast_2d(*tensors: Any) -> Any:
-    """Each tensor with at least 2 dimensions, new ones first."""
-    return _each(tensors, lambda x: x if x.ndim > 1 else ops.reshape(x, shape=(1, x.numel())))
-
-
-def atleast_3d(*tensors: Any) -> Any:
-    """Each tensor with at least 3 dimensions; a vector goes to the middle one."""
-
-    def lift(x: Tensor) -> Tensor:
-        if x.ndim > 2:
-            return x
-        return ops.reshape(x, shape=(1, x.numel(), 1) if x.ndim < 2 else (*x.shape, 1))
-
-    return _each(tensors, lift)
-
-
-def _each(tensors: tuple[Any, ...], function: Any) -> Any:
-    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return function(tensors[0])
-    found = tensors[0] if len(tensors) == 1 else tensors
-    return tuple(function(t) for t in found)
-
-
-def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape that these shapes broadcast to. Errors: RuntimeError when they do not."""
-    from gradhook.size import Size
-
-    return Size(broadcast(*[(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
-
-
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Each tensor as a view of the shape they broadcast to."""
-    found = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
-    shape = broadcast(*[tuple(t.shape) for t in found])
-    return tuple(ops.expand(t, size=shape) for t in found)
-
-
-def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
-    """The plane of two dimensions turned by k quarter turns.
-
-    Errors: RuntimeError for other dims.
-    """
-    if len(dims) != 2 or input.ndim < 2 or wrap(dims[0], input.ndim) == wrap(dims[1], input.ndim):
-        raise RuntimeError(
-            f"expected total rotation dims == 2 and different ones, but got dims = {list(dims)}"
-        )
-    a, b = (wrap(d, input.ndim) for d in dims)
-    if k % 4 == 2:
-        return ops.flip(input, dims=(a, b))
-    if k % 4 == 1:
-        return ops.clone(ops.transpose(ops.flip(input, dims=(b,)), dim0=a, dim1=b))
-    if k % 4 == 3:
-        return ops.flip(ops.transpose(input, dim0=a, dim1=b), dims=(b,))
-    return ops.clone(input)
-
-
-def fliplr(input: Tensor) -> Tensor:
-    """The second dimension in reverse. Errors: RuntimeError below 2 dimensions."""
-    if input.ndim < 2:
-        raise RuntimeError("Input must be >= 2-d.")
-    return ops.flip(input, dims=(1,))
-
-
-def flipud(input: Tensor) -> Tensor:
-    """The first dimension in reverse. Errors: RuntimeError for 0 dimensions."""
-    if input.ndim < 1:
-        raise RuntimeError("Input must be >= 1-d.")
-    return ops.flip(input, dims=(0,))
-
-
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinate grids of vectors, views.
-
-    indexing: "ij" or "xy". Errors: RuntimeError for other inputs.
-    """
-    found = (
-        list(tensors[0])
-        if len(tensors) == 1 and not isinstance(tensors[0], Tensor)
-        else list(tensors)
-    )
-    if any(t.ndim > 1 for t in found):
-        raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list")
-    if indexing not in ("ij", "xy"):
-        raise RuntimeError(
-            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
-        )
-    swap = indexing == "xy" and len(found) > 1
-    if swap:
-        found[0], found[1] = found[1], found[0]
-    shape = tuple(t.numel() for t in found)
-    grids = [
-        ops.broadcast_to(
-            ops.reshape(t, shape=(1,) * k + (t.numel(),) + (1,) * (len(found) - 1 - k)), shape=shape
-        )
-        for k, t in enumerate(found)
-    ]
-    if swap:
-        grids = [ops.transpose(g, dim0=0, dim1=1) for g in grids]
-        grids[0], grids[1] = grids[1], grids[0]
-    return tuple(grids)
+    return ops.index_select(x, tensor_of(positions), axis=axis)
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:

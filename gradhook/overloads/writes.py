@@ -11,7 +11,7 @@ from gradhook import indexing
 from gradhook.autograd.views import edge_of
 from gradhook.modes import get_modes
 from gradhook.ops.table import TABLE
-from gradhook.overloads.arithmetic import scaled
+from gradhook.overloads.arithmetic import clamping, scaled
 from gradhook.overloads.recorded import ops, write
 from gradhook.tensor import Tensor
 
@@ -41,6 +41,19 @@ def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
             f"'{rounding_mode}'"
         )
     return write(TABLE[names[rounding_mode]], self, other)
+
+
+def abs_(self: Tensor) -> Tensor:
+    """self becomes |self|. Errors: RuntimeError for complex tensors."""
+    if self.is_complex():
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return write(TABLE["absolute"], self)
+
+
+def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """self raised to min and lowered to max. Errors: RuntimeError when both are None."""
+    row, limits = clamping(min, max)
+    return write(TABLE[row], self, *limits)
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -180,6 +193,10 @@ def _turned(name: str) -> Callable[..., Tensor]:
 _TURNED = ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t")
 
 INPLACE: dict[str, Callable[..., Any]] = {
+    "abs_": abs_,
+    "clamp_": clamp_,
+    "clip_": clamp_,
+    "absolute_": abs_,
     "add_": add_,
     "sub_": sub_,
     "subtract_": sub_,

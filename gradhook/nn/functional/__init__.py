@@ -1,4 +1,6 @@
-"""Functions of neural networks under PyTorch's names: the table's own, and those with arguments to check first."""
+"""Functions of neural networks under PyTorch's names: the table's own, and those with arguments to
+check first.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,7 @@ __all__ = [
 # The table's functions fill in what is not written by hand here: gelu, linear, prelu, ...
 _generated = {k: f for k, f in table_functions("nn.functional").items() if k not in __all__}
 globals().update(_generated)
-__all__ += sorted(_generated)  # noqa: PLE0605
+__all__ += sorted(_generated)
 
 if TYPE_CHECKING:
 

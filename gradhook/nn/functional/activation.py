@@ -1,4 +1,6 @@
-"""Activations in PyTorch's signatures: `inplace`, `dim` and `dtype` on top of the table's functions."""
+"""Activations in PyTorch's signatures: `inplace`, `dim` and `dtype` on top of the table's
+functions.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,29 @@ from collections.abc import Callable
 from typing import Any
 
 from gradhook import dtypes
-from gradhook.autograd.record import ops as xp
+from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
 
-def _maybe_in_place(f: Callable[..., Any], input: Tensor, inplace: bool, **attributes: Any) -> Tensor:
-    """f(input), written into input itself when asked; its history then goes through a copy of the old values."""
+def _maybe_in_place(
+    f: Callable[..., Any], input: Tensor, inplace: bool, **attributes: Any
+) -> Tensor:
+    """f(input), written into input itself when asked; its history then goes through a copy of the
+    old values.
+    """
     if not inplace:
-        return f(input, **attributes)  # type: ignore[no-any-return]
-    return input.copy_(f(xp.clone(input), **attributes))  # type: ignore[no-any-return]
+        return f(input, **attributes)
+    return input.copy_(f(xp.clone(input), **attributes))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0). input: any shape, real."""
-    return input.relu_() if inplace else xp.relu(input)  # type: ignore[no-any-return]
+    return input.relu_() if inplace else xp.relu(input)
 
 
 def relu_(input: Tensor) -> Tensor:
     """relu in place."""
-    return input.relu_()  # type: ignore[no-any-return]
+    return input.relu_()
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -34,7 +40,9 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
     """x cut to [min_val, max_val]. Errors: ValueError unless min_val <= max_val."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
@@ -63,34 +71,35 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself where beta * x > threshold."""
-    return xp.softplus(input, beta=beta, threshold=threshold)  # type: ignore[no-any-return]
+    return xp.softplus(input, beta=beta, threshold=threshold)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x)), stable for every x."""
-    return -xp.softplus(-input, threshold=math.inf)  # type: ignore[no-any-return]
+    return -xp.softplus(-input, threshold=math.inf)
 
 
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + abs(x))."""
-    return input / (1 + xp.absolute(input))  # type: ignore[no-any-return]
+    return input / (1 + xp.absolute(input))
 
 
 def tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent."""
-    return xp.tanh(input)  # type: ignore[no-any-return]
+    return xp.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return xp.sigmoid(input)  # type: ignore[no-any-return]
+    return xp.sigmoid(input)
 
 
 def _softmax_dim(name: str, ndim: int, dim: int | None) -> int:
     if dim is not None:
         return dim
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
         stacklevel=3,
     )
     return 0 if ndim in (0, 1, 3) else 1
@@ -100,19 +109,25 @@ def _cast(input: Tensor, dtype: Any) -> Tensor:
     return input if dtype is None else xp.cast(input, dtype=dtypes.of(dtype).np)
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """exp(x) over its sum along dim. dtype: cast to it first."""
     dim = _softmax_dim("softmax", input._a.ndim, dim)
-    return xp.softmax(_cast(input, dtype), axis=dim)  # type: ignore[no-any-return]
+    return xp.softmax(_cast(input, dtype), axis=dim)
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """softmax(-x)."""
     dim = _softmax_dim("softmin", input._a.ndim, dim)
-    return xp.softmax(_cast(-input, dtype), axis=dim)  # type: ignore[no-any-return]
+    return xp.softmax(_cast(-input, dtype), axis=dim)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """Logarithm of softmax along dim. dtype: cast to it first."""
     dim = _softmax_dim("log_softmax", input._a.ndim, dim)
-    return xp.log_softmax(_cast(input, dtype), axis=dim)  # type: ignore[no-any-return]
+    return xp.log_softmax(_cast(input, dtype), axis=dim)

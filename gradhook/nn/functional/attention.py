@@ -8,8 +8,8 @@ import numpy as np
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
-from gradhook.autograd.record import ops as xp
 from gradhook.nn.functional.dropout import dropout
+from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
 
@@ -25,10 +25,11 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key.T * scale + mask) @ value.
 
-    query: (..., L, E), key: (..., S, E), value: (..., S, Ev); leading axes broadcast. attn_mask: bool (True takes part)
-    or added, broadcast to (..., L, S). is_causal: row i sees columns up to i. scale: None means 1 / sqrt(E).
-    enable_gqa: key and value heads (axis -3) are repeated to the query's. A row that sees nothing gives zeros.
-    Errors: RuntimeError for a mask beside is_causal. Source: arXiv:1706.03762.
+    query: (..., L, E), key: (..., S, E), value: (..., S, Ev); leading axes broadcast. attn_mask:
+    bool (True takes part) or added, broadcast to (..., L, S). is_causal: row i sees columns up to
+    i. scale: None means 1 / sqrt(E). enable_gqa: key and value heads (axis -3) are repeated to the
+    query's. A row that sees nothing gives zeros. Errors: RuntimeError for a mask beside is_causal.
+    Source: arXiv:1706.03762.
     """
     if attn_mask is not None and is_causal:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
@@ -45,15 +46,17 @@ def scaled_dot_product_attention(
     elif attn_mask._a.dtype.kind == "b":
         lowest = xp.masked_fill(scores, xp.logical_not(attn_mask), value=-math.inf)
         blind = make(~attn_mask._a.any(axis=-1, keepdims=True))
-        weights = xp.masked_fill(xp.softmax(xp.masked_fill(lowest, blind, value=0.0), axis=-1), blind, value=0.0)
+        weights = xp.masked_fill(
+            xp.softmax(xp.masked_fill(lowest, blind, value=0.0), axis=-1), blind, value=0.0
+        )
     else:
         weights = xp.softmax(scores + attn_mask, axis=-1)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
-    return xp.matmul(weights, value)  # type: ignore[no-any-return]
+    return xp.matmul(weights, value)
 
 
 def _repeated_heads(x: Tensor, heads: int) -> Tensor:
     """x: (..., h, S, E) with every head repeated heads / h times."""
     index = ARRAY_MODULES[type(x._a)].arange(heads) // (heads // x._a.shape[-3])
-    return xp.index_select(x, make(index), axis=-3)  # type: ignore[no-any-return]
+    return xp.index_select(x, make(index), axis=-3)

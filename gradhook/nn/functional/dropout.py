@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from gradhook.autograd.binding import make
-from gradhook.autograd.record import ops as xp
+from gradhook.nn.recorded import ops as xp
 from gradhook.random import default_generator
 from gradhook.tensor import Tensor
 
 
-def _dropped(input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
+def _dropped(
+    input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]
+) -> Tensor:
     """input times a mask of `shape` that is 0 with probability p and 1 / (1 - p) elsewhere."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -36,16 +38,28 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, lead: int)
     return _dropped(input, p, training, inplace, (*shape[:lead], *(1,) * (len(shape) - lead)))
 
 
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels are 0 with probability p. input: (batch, channels, length) or without batch."""
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Whole channels are 0 with probability p.
+
+    input: (batch, channels, length) or without batch.
+    """
     return _channels(input, p, training, inplace, input._a.ndim - 1)
 
 
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Whole channels are 0 with probability p. input: (batch, channels, h, w)."""
     return _channels(input, p, training, inplace, 2)
 
 
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels are 0 with probability p. input: (batch, channels, d, h, w) or without batch."""
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Whole channels are 0 with probability p.
+
+    input: (batch, channels, d, h, w) or without batch.
+    """
     return _channels(input, p, training, inplace, input._a.ndim - 3)

@@ -1,4 +1,7 @@
-"""Losses. reduction: "mean", "sum" or "none"; size_average and reduce are PyTorch's deprecated forms of it."""
+"""Losses.
+
+reduction: "mean", "sum" or "none"; size_average and reduce are PyTorch's deprecated forms of it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradhook.autograd.record import ops as xp
+from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -25,7 +28,8 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     else:
         found = "sum" if size_average is False else "mean"
     warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", stacklevel=3
+        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
+        stacklevel=3,
     )
     return found
 
@@ -33,14 +37,15 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 def reduce_loss(losses: Tensor, reduction: str) -> Tensor:
     """The mean, the sum, or the losses themselves."""
     if reduction == "mean":
-        return xp.mean(losses)  # type: ignore[no-any-return]
-    return xp.sum(losses) if reduction == "sum" else losses  # type: ignore[no-any-return]
+        return xp.mean(losses)
+    return xp.sum(losses) if reduction == "sum" else losses
 
 
 def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input._a.shape != target._a.shape:
         warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). "
             "This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
             stacklevel=3,
@@ -62,7 +67,9 @@ def mse_loss(
     if weight is None:
         return reduce_loss(losses, reduction)
     losses = losses * weight
-    return xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
+    return (
+        xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
+    )
 
 
 def l1_loss(
@@ -80,7 +87,9 @@ def l1_loss(
     if weight is None:
         return reduce_loss(losses, reduction)
     losses = losses * weight
-    return xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
+    return (
+        xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
+    )
 
 
 def smooth_l1_loss(
@@ -103,7 +112,11 @@ def smooth_l1_loss(
 
 
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """0.5 * d ** 2 where d = abs(input - target) < delta, delta * (d - 0.5 * delta) elsewhere."""
     if delta <= 0:
@@ -114,7 +127,9 @@ def huber_loss(
     if weight is None:
         return reduce_loss(losses, reduction)
     losses = losses * weight
-    return xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
+    return (
+        xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
+    )
 
 
 def binary_cross_entropy(
@@ -125,14 +140,17 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Cross entropy of probabilities. input in [0, 1] and target: one shape; weight broadcasts to it.
+    """Cross entropy of probabilities.
+
+    input in [0, 1] and target: one shape; weight broadcasts to it.
 
     Errors: ValueError when sizes differ, RuntimeError on the CPU for an input outside [0, 1].
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
     a = input._a
@@ -151,13 +169,17 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Cross entropy of sigmoid(input), stable for every input. pos_weight: multiplies the positive part.
+    """Cross entropy of sigmoid(input), stable for every input.
+
+    pos_weight: multiplies the positive part.
 
     Errors: ValueError when the sizes of input and target differ.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if input.shape != target.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+        raise ValueError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
     tail = xp.softplus(-input, beta=1.0, threshold=math.inf)
     if pos_weight is not None:
         tail = tail * (1 + (pos_weight - 1) * target)
@@ -173,38 +195,51 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """target * (log(target) - input), input being log-probabilities. reduction: also "batchmean"."""
+    """target * (log(target) - input), input being log-probabilities.
+
+    reduction: also "batchmean".
+    """
     if log_target:
         losses = xp.exp(target) * (target - input)
     else:
         losses = xp.xlogy(target, target) - target * input
     if reduction == "batchmean":
-        return xp.sum(losses) / input.shape[0]  # type: ignore[no-any-return]
+        return xp.sum(losses) / input.shape[0]
     return reduce_loss(losses, reduction_of(size_average, reduce, reduction))
 
 
 # ---- classes ---------------------------------------------------------------------------------
 def counted_targets(target: Any, classes: int, ignore_index: int) -> int | None:
-    """The ignore_index to pass on: None when every target counts. On the CPU targets are checked with one reduction.
+    """The ignore_index to pass on: None when every target counts.
 
-    Errors: IndexError names a target that is no class; on a device such a target is undefined, as checking would wait.
+    On the CPU targets are checked with one reduction.
+
+    Errors: IndexError names a target that is no class; on a device such a target is undefined, as
+    checking would wait.
     """
     if type(target) is np.ndarray and target.size:
         if target.view(_UNSIGNED[target.itemsize]).max() < classes:
             return ignore_index if 0 <= ignore_index < classes else None
         wrong = target[(target != ignore_index) & ((target < 0) | (target >= classes))]
         if wrong.size:
-            raise IndexError(f"Target {wrong.flat[0]} is out of bounds: expected classes 0 to {classes - 1}")
+            raise IndexError(
+                f"Target {wrong.flat[0]} is out of bounds: expected classes 0 to {classes - 1}"
+            )
     return ignore_index
 
 
 def check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
-    """The number of classes. Errors: ValueError and RuntimeError, in PyTorch's words, where shapes do not fit."""
+    """The number of classes.
+
+    Errors: ValueError and RuntimeError, in PyTorch's words, where shapes do not fit.
+    """
     a, t = input._a, target._a
     if a.ndim == 0:
         raise RuntimeError("input tensor should be 1D or more, found a 0-d tensor")
     if t.dtype.kind not in "iu":
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.title}")
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {target.dtype.title}"
+        )
     axis = 0 if a.ndim == 1 else 1
     if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:
         raise ValueError(
@@ -216,7 +251,8 @@ def check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
     classes = int(a.shape[axis])
     if weight is not None and weight._a.shape != (classes,):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            "got weight tensor of "
             f"shape: {list(weight._a.shape)}"
         )
     return classes
@@ -231,10 +267,12 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-input at each target's class, times the class's weight; the mean is over the weights that count.
+    """-input at each target's class, times the class's weight; the mean is over the weights that
+    count.
 
-    input: log-probabilities, (classes,) or (batch, classes, ...); target: class indices; weight: (classes,).
-    Errors: IndexError for a target that is no class (on the CPU), ValueError and RuntimeError for shapes.
+    input: log-probabilities, (classes,) or (batch, classes, ...); target: class indices; weight:
+    (classes,). Errors: IndexError for a target that is no class (on the CPU), ValueError and
+    RuntimeError for shapes.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     classes = check_classes(input, target, weight)
@@ -243,10 +281,14 @@ def nll_loss(
     if weight is not None:
         weights = xp.gather_rows(weight, target, skip=ignored)
         losses = losses * weights
-        return xp.sum(losses) / xp.sum(weights) if reduction == "mean" else reduce_loss(losses, reduction)
+        return (
+            xp.sum(losses) / xp.sum(weights)
+            if reduction == "mean"
+            else reduce_loss(losses, reduction)
+        )
     if reduction == "none":
-        return losses  # type: ignore[no-any-return]
-    return xp.over_count(xp.sum(losses), target, ignore_index=ignored, reduction=reduction)  # type: ignore[no-any-return]
+        return losses
+    return xp.over_count(xp.sum(losses), target, ignore_index=ignored, reduction=reduction)
 
 
 def cross_entropy(
@@ -261,9 +303,10 @@ def cross_entropy(
 ) -> Tensor:
     """Cross entropy of softmax(input) with class indices or class probabilities.
 
-    input: scores, (classes,) or (batch, classes, ...), floating. target: indices of the shape without classes, or
-    probabilities of input's shape. weight: (classes,). ignore_index: targets that do not count. label_smoothing: share
-    of the target spread evenly over all classes. Errors: as nll_loss; RuntimeError for label_smoothing outside [0, 1].
+    input: scores, (classes,) or (batch, classes, ...), floating. target: indices of the shape
+    without classes, or probabilities of input's shape. weight: (classes,). ignore_index: targets
+    that do not count. label_smoothing: share of the target spread evenly over all classes. Errors:
+    as nll_loss; RuntimeError for label_smoothing outside [0, 1].
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
@@ -272,12 +315,13 @@ def cross_entropy(
         return _with_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     if input._a.shape == target._a.shape and input._a.ndim > 1:
         raise RuntimeError(
-            f"Expected floating point type for target with class probabilities, got {target.dtype.title}"
+            "Expected floating point type for target with class probabilities, got "
+            f"{target.dtype.title}"
         )
     classes = check_classes(input, target, weight)
     ignored = counted_targets(target._a, classes, ignore_index)
     if weight is None and label_smoothing == 0.0 and reduction != "none":
-        return xp.cross_entropy(input, target, ignore_index=ignored, reduction=reduction)  # type: ignore[no-any-return]
+        return xp.cross_entropy(input, target, ignore_index=ignored, reduction=reduction)
     scores = xp.log_softmax(input, axis=0 if input._a.ndim == 1 else 1)
     loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
     if label_smoothing == 0.0:
@@ -287,22 +331,34 @@ def cross_entropy(
 
 
 def _per_class(weight: Tensor, ndim: int) -> Tensor:
-    return xp.reshape(weight, shape=(-1, *(1,) * (ndim - 2)) if ndim > 2 else (-1,))  # type: ignore[no-any-return]
+    return xp.reshape(weight, shape=(-1, *(1,) * (ndim - 2)) if ndim > 2 else (-1,))
 
 
-def _smoothing(scores: Tensor, target: Tensor, weight: Tensor | None, ignored: int | None, reduction: str) -> Tensor:
-    """-sum over classes of weight * log-probability where the target counts; its mean divides as the main loss does."""
+def _smoothing(
+    scores: Tensor, target: Tensor, weight: Tensor | None, ignored: int | None, reduction: str
+) -> Tensor:
+    """-sum over classes of weight * log-probability where the target counts; its mean divides as
+    the main loss does.
+    """
     weighted = scores if weight is None else scores * _per_class(weight, scores._a.ndim)
-    losses = -xp.sum(xp.where_counted(weighted, target, ignore_index=ignored), axis=0 if scores._a.ndim == 1 else 1)
+    losses = -xp.sum(
+        xp.where_counted(weighted, target, ignore_index=ignored),
+        axis=0 if scores._a.ndim == 1 else 1,
+    )
     if reduction != "mean":
         return reduce_loss(losses, reduction)
     if weight is not None:
-        return xp.sum(losses) / xp.sum(xp.gather_rows(weight, target, skip=ignored))  # type: ignore[no-any-return]
-    return xp.over_count(xp.sum(losses), target, ignore_index=ignored, reduction="mean")  # type: ignore[no-any-return]
+        return xp.sum(losses) / xp.sum(xp.gather_rows(weight, target, skip=ignored))
+    return xp.over_count(xp.sum(losses), target, ignore_index=ignored, reduction="mean")
 
 
 def _with_probabilities(
-    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, label_smoothing: float
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
 ) -> Tensor:
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
@@ -311,7 +367,8 @@ def _with_probabilities(
     classes = int(input._a.shape[axis])
     if weight is not None and weight._a.shape != (classes,):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            "got weight tensor of "
             f"shape: {list(weight._a.shape)}"
         )
     if label_smoothing > 0.0:
@@ -321,5 +378,5 @@ def _with_probabilities(
         products = products * _per_class(weight, ndim)
     losses = -xp.sum(products, axis=axis)
     if reduction == "mean":
-        return xp.sum(losses) / (input._a.size // classes if classes else 0)  # type: ignore[no-any-return]
+        return xp.sum(losses) / (input._a.size // classes if classes else 0)
     return reduce_loss(losses, reduction)

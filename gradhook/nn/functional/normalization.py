@@ -1,4 +1,6 @@
-"""Normalisation over the batch, over groups of channels, over the last axes, and of vectors to length one."""
+"""Normalisation over the batch, over groups of channels, over the last axes, and of vectors to
+length one.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +8,39 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradhook import backend, dtypes
-from gradhook.autograd.record import ops as xp
+from gradhook.nn.recorded import ops as xp
 from gradhook.storage import bump
 from gradhook.tensor import Tensor
 
 
 def _trailing(input: Tensor, normalized_shape: Any, name: str) -> tuple[int, ...]:
-    """The last axes, which must have normalized_shape. Errors: RuntimeError with PyTorch's texts."""
-    shape = tuple(normalized_shape) if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+    """The last axes, which must have normalized_shape.
+
+    Errors: RuntimeError with PyTorch's texts.
+    """
+    shape = (
+        tuple(normalized_shape) if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+    )
     n = len(shape)
     if n < 1:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, "
             f"but got normalized_shape = {list(shape)}"
         )
     if input._a.shape[-n:] != shape or input._a.ndim < n:
         raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, "
+            f"{', '.join(map(str, shape))}], "
             f"but got input of size{list(input._a.shape)}"
         )
     return tuple(range(-n, 0))
 
 
 def _check_affine(name: str, value: Tensor | None, normalized_shape: Any) -> None:
-    shape = tuple(normalized_shape) if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+    shape = (
+        tuple(normalized_shape) if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+    )
     if value is not None and value._a.shape != shape:
         raise RuntimeError(
             f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
@@ -44,28 +55,35 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last axes. weight, bias: normalized_shape.
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
+
+    weight, bias: normalized_shape.
 
     Errors: RuntimeError when the last axes are not normalized_shape.
     """
     axis = _trailing(input, normalized_shape, "layer_norm")
     _check_affine("weight", weight, normalized_shape)
     _check_affine("bias", bias, normalized_shape)
-    return xp.layer_norm(input, weight, bias, axis=axis, eps=eps)  # type: ignore[no-any-return]
+    return xp.layer_norm(input, weight, bias, axis=axis, eps=eps)
 
 
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x / sqrt(mean(x * x) + eps) * weight over the last axes. eps: None means the dtype's epsilon."""
+    """x / sqrt(mean(x * x) + eps) * weight over the last axes.
+
+    eps: None means the dtype's epsilon.
+    """
     axis = _trailing(input, normalized_shape, "rms_norm")
     _check_affine("weight", weight, normalized_shape)
     epsilon = dtypes.finfo(input.dtype).eps if eps is None else eps
-    return xp.rms_norm(input, weight, axis=axis, eps=epsilon)  # type: ignore[no-any-return]
+    return xp.rms_norm(input, weight, axis=axis, eps=epsilon)
 
 
 def _per_channel(value: Tensor | None, ndim: int) -> Tensor | None:
-    return value if value is None or ndim <= 2 else xp.reshape(value, shape=(-1, *(1,) * (ndim - 2)))
+    return (
+        value if value is None or ndim <= 2 else xp.reshape(value, shape=(-1, *(1,) * (ndim - 2)))
+    )
 
 
 def _update_running(
@@ -74,7 +92,10 @@ def _update_running(
     """Move the running statistics towards this batch's, in place; var is unbiased."""
     a = input._a
     count = a.size // max(a.shape[1], 1)
-    for running, batch in ((mean, a.mean(axis=axes)), (var, a.var(axis=axes) * (count / max(count - 1, 1)))):
+    for running, batch in (
+        (mean, a.mean(axis=axes)),
+        (var, a.var(axis=axes) * (count / max(count - 1, 1))),
+    ):
         if running is not None:
             running._a *= 1 - momentum
             running._a += (batch * momentum).astype(running._a.dtype)
@@ -91,34 +112,44 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise every channel, input: (batch, channels, ...), by this batch's statistics or the running ones.
+    """Normalise every channel, input: (batch, channels, ...), by this batch's statistics or the
+    running ones.
 
-    training: use the batch's and move the running ones by momentum. weight, bias and statistics: (channels,).
-    Errors: ValueError for one value a channel or eps <= 0 in training; RuntimeError without statistics in evaluation.
+    training: use the batch's and move the running ones by momentum. weight, bias and statistics:
+    (channels,). Errors: ValueError for one value a channel or eps <= 0 in training; RuntimeError
+    without statistics in evaluation.
     """
     a = input._a
     ndim = a.ndim
     if not training:
         if running_mean is None or running_var is None:
-            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when training=False"
+            )
         scale = xp.rsqrt(_per_channel(running_var, ndim) + eps)
         out = (input - _per_channel(running_mean, ndim)) * scale
         out = out if weight is None else out * _per_channel(weight, ndim)
         return out if bias is None else out + _per_channel(bias, ndim)
     axes = (0, *range(2, ndim))
     if a.size and a.size // a.shape[1] == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
     if eps <= 0.0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if a.size:
         _update_running(input, axes, running_mean, running_var, momentum)
-    return xp.batch_norm(  # type: ignore[no-any-return]
+    return xp.batch_norm(
         input, _per_channel(weight, ndim), _per_channel(bias, ndim), axis=axes, eps=eps
     )
 
 
 def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Normalise num_groups groups of channels of every sample. input: (batch, channels, ...).
 
@@ -126,16 +157,21 @@ def group_norm(
     """
     shape = tuple(input._a.shape)
     if len(shape) < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
+        )
     if shape[1] % num_groups:
         raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            "shape "
             f"{list(shape)} and num_groups={num_groups}"
         )
-    grouped = xp.reshape(input, shape=(shape[0], num_groups, input._a.size // max(shape[0] * num_groups, 1)))
+    grouped = xp.reshape(
+        input, shape=(shape[0], num_groups, input._a.size // max(shape[0] * num_groups, 1))
+    )
     out = xp.reshape(xp.layer_norm(grouped, None, None, axis=(-1,), eps=eps), shape=shape)
     out = out if weight is None else out * _per_channel(weight, len(shape))
-    return out if bias is None else out + _per_channel(bias, len(shape))  # type: ignore[no-any-return]
+    return out if bias is None else out + _per_channel(bias, len(shape))
 
 
 def instance_norm(
@@ -148,12 +184,17 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise every channel of every sample by its own statistics. input: (batch, channels, ...)."""
+    """Normalise every channel of every sample by its own statistics.
+
+    input: (batch, channels, ...).
+    """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     shape = input._a.shape
     if input._a.size == shape[0] * shape[1]:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         a, n = input._a, input._a[0, 0].size
@@ -165,16 +206,21 @@ def instance_norm(
                 running._a *= 1 - momentum
                 running._a += batch.mean(axis=0) * momentum
                 bump(running)
-    return xp.batch_norm(  # type: ignore[no-any-return]
+    return xp.batch_norm(
         input, _per_channel(weight, len(shape)), _per_channel(bias, len(shape)), axis=axes, eps=eps
     )
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """input / max(norm, eps), norm being the p-norm over dim. out: where to put the result, without gradient."""
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """input / max(norm, eps), norm being the p-norm over dim.
+
+    out: where to put the result, without gradient.
+    """
     norm = xp.vector_norm(input, ord=p, axis=dim, keepdims=True)
     result: Tensor = input / xp.maximum(norm, eps)
     if out is None:
         return result
     backend.expect_device(out._a, input.device, "out")
-    return out.copy_(result)  # type: ignore[no-any-return]
+    return out.copy_(result)

@@ -1,21 +1,32 @@
-"""Pooling over one, two or three axes: arguments checked as PyTorch does, then the table's windows."""
+"""Pooling over one, two or three axes: arguments checked, then the table's windows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gradhook.autograd.record import ops as xp
 from gradhook.nn.functional.conv import per_axis
+from gradhook.nn.recorded import ops as xp
 from gradhook.ops.nn_pool import pool_geometry
 from gradhook.tensor import Tensor
 
 
 def _windows(
-    n: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    n: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """kernel, stride, padding, dilation, one a spatial axis, checked. An empty or absent stride is the kernel."""
+    """kernel, stride, padding, dilation, one a spatial axis, checked.
+
+    An empty or absent stride is the kernel.
+    """
     kernel = per_axis(kernel_size, n, "kernel_size")
-    stride = kernel if stride is None or stride == () or stride == [] else per_axis(stride, n, "stride")
+    stride = (
+        kernel if stride is None or stride == () or stride == [] else per_axis(stride, n, "stride")
+    )
     pads, spread = per_axis(padding, n, "padding"), per_axis(dilation, n, "dilation")
     for what, values in (("kernel_size", kernel), ("stride", stride), ("dilation", spread)):
         if min(values) <= 0:
@@ -31,7 +42,8 @@ def _windows(
     shape = input._a.shape
     if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n - 1 :]:
         raise RuntimeError(
-            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
+            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            "input, "
             f"but got:{list(shape)}"
         )
     where = pool_geometry(kernel, stride, pads, spread, ceil_mode, shape[-n:])
@@ -39,7 +51,8 @@ def _windows(
         before = "x".join(map(str, shape[-n - 1 :]))
         after = "x".join(map(str, (shape[-n - 1], *where.out)))
         raise RuntimeError(
-            f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small"
+            f"Given input size: ({before}). Calculated output size: ({after}). Output size is too "
+            "small"
         )
     return kernel, stride, pads, spread
 
@@ -54,9 +67,17 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    kernel, stride, pads, spread = _windows(n, input, kernel_size, stride, padding, dilation, ceil_mode)
+    kernel, stride, pads, spread = _windows(
+        n, input, kernel_size, stride, padding, dilation, ceil_mode
+    )
     values, indices = xp.max_pool(
-        input, rank=n, kernel=kernel, stride=stride, padding=pads, dilation=spread, ceil_mode=ceil_mode
+        input,
+        rank=n,
+        kernel=kernel,
+        stride=stride,
+        padding=pads,
+        dilation=spread,
+        ceil_mode=ceil_mode,
     )
     return (values, indices) if return_indices else values
 
@@ -83,9 +104,12 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The maximum of windows over the last two axes. input: (batch, channels, h, w) or without batch.
+    """The maximum of windows over the last two axes.
 
-    return_indices: also its flat index in the plane, int64. Errors: RuntimeError with PyTorch's texts.
+    input: (batch, channels, h, w) or without batch.
+
+    return_indices: also its flat index in the plane, int64. Errors: RuntimeError with PyTorch's
+    texts.
     """
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -116,7 +140,7 @@ def _avg_pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     kernel, stride, pads, _ = _windows(n, input, kernel_size, stride, padding, 1, ceil_mode)
-    return xp.avg_pool(  # type: ignore[no-any-return]
+    return xp.avg_pool(
         input,
         rank=n,
         kernel=kernel,
@@ -149,11 +173,16 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of windows over the last two axes. input: (batch, channels, h, w) or without batch, floating.
+    """The mean of windows over the last two axes.
 
-    count_include_pad: padding counts as zeros; divisor_override: divide by this instead. Errors: RuntimeError.
+    input: (batch, channels, h, w) or without batch, floating.
+
+    count_include_pad: padding counts as zeros; divisor_override: divide by this instead. Errors:
+    RuntimeError.
     """
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(
+        2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 def avg_pool3d(
@@ -166,7 +195,9 @@ def avg_pool3d(
     divisor_override: int | None = None,
 ) -> Tensor:
     """The mean of windows over the last three axes, as avg_pool2d."""
-    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(
+        3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 def _adaptive_sizes(n: int, input: Tensor, output_size: Any) -> tuple[int, ...]:
@@ -175,16 +206,23 @@ def _adaptive_sizes(n: int, input: Tensor, output_size: Any) -> tuple[int, ...]:
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * n
     spatial = input._a.shape[-n:]
     if len(sizes) != n:
-        raise RuntimeError(f"adaptive_avg_pool{n}d: output_size must be {n} numbers, found {len(sizes)}")
+        raise RuntimeError(
+            f"adaptive_avg_pool{n}d: output_size must be {n} numbers, found {len(sizes)}"
+        )
     if any(size is not None and size < 0 for size in sizes):
         raise RuntimeError(
-            f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received {sizes}"
+            f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 "
+            f"but received {sizes}"
         )
-    return tuple(int(s) if size is None else int(size) for s, size in zip(spatial, sizes, strict=True))
+    return tuple(
+        int(s) if size is None else int(size) for s, size in zip(spatial, sizes, strict=True)
+    )
 
 
 def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
-    """The mean of windows floor(i * in / out) to ceil((i + 1) * in / out), one axis after the other."""
+    """The mean of windows floor(i * in / out) to ceil((i + 1) * in / out), one axis after the
+    other.
+    """
     sizes = _adaptive_sizes(n, input, output_size)
     spatial = input._a.shape[-n:]
     if all(out and size % out == 0 for size, out in zip(spatial, sizes, strict=True)):
@@ -195,7 +233,9 @@ def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
         parts = [
             xp.mean(
                 xp.slice_view(
-                    result, index=(slice(None),) * axis + (slice(i * size // out, -(-(i + 1) * size // out)),)
+                    result,
+                    index=(slice(None),) * axis
+                    + (slice(i * size // out, -(-(i + 1) * size // out)),),
                 ),
                 axis=axis,
                 keepdims=True,

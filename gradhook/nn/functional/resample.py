@@ -9,7 +9,7 @@ import numpy as np
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
-from gradhook.autograd.record import ops as xp
+from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
 MODES = {"nearest": None, "nearest-exact": None, "linear": 1, "bilinear": 2, "trilinear": 3}
@@ -26,19 +26,23 @@ def interpolate(
 ) -> Tensor:
     """input, (batch, channels, *spatial), resampled to `size` or by scale_factor.
 
-    mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear" for 1, 2, 3 spatial axes. align_corners:
-    corner pixels keep their place. Errors: ValueError for wrong arguments, NotImplementedError for another mode.
+    mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear" for 1, 2, 3 spatial axes.
+    align_corners: corner pixels keep their place. Errors: ValueError for wrong arguments,
+    NotImplementedError for another mode.
     """
     n = input._a.ndim - 2
     if mode not in MODES or antialias:
-        raise NotImplementedError(f"interpolate: found mode={mode!r}, antialias={antialias}, expected {list(MODES)}")
+        raise NotImplementedError(
+            f"interpolate: found mode={mode!r}, antialias={antialias}, expected {list(MODES)}"
+        )
     if MODES[mode] not in (None, n):
         raise NotImplementedError(
             f"Got {input._a.ndim}D input, but {mode} mode needs {(MODES[mode] or 0) + 2}D input"
         )
     if MODES[mode] is None and align_corners is not None:
         raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            "align_corners option can only be set with the interpolating modes: linear | bilinear "
+            "| bicubic | trilinear"
         )
     if (size is None) == (scale_factor is None):
         raise ValueError(
@@ -54,11 +58,14 @@ def interpolate(
         sizes = [int(s) for s in size] if isinstance(size, (tuple, list)) else [int(size)] * n
         if len(sizes) != n:
             raise ValueError(
-                "Input and output must have the same number of spatial dimensions, but got input with spatial "
+                "Input and output must have the same number of spatial dimensions, but got input "
+                "with spatial "
                 f"dimensions of {spatial} and output size of {size}."
             )
     else:
-        given = list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * n
+        given = (
+            list(scale_factor) if isinstance(scale_factor, (tuple, list)) else [scale_factor] * n
+        )
         sizes = [math.floor(s * f) for s, f in zip(spatial, given, strict=True)]
         if not recompute_scale_factor:
             factors = given
@@ -75,7 +82,11 @@ def _nearest(x: Tensor, axis: int, size: int, factor: float | None, mode: str) -
     old = int(x._a.shape[axis])
     step = 1 / factor if factor else old / size
     places = np.arange(size, dtype=np.float32 if x._a.dtype.itemsize <= 4 else np.float64)
-    chosen = np.floor((places + 0.5) * step) if mode == "nearest-exact" else np.floor(places * places.dtype.type(step))
+    chosen = (
+        np.floor((places + 0.5) * step)
+        if mode == "nearest-exact"
+        else np.floor(places * places.dtype.type(step))
+    )
     return _select(x, chosen.astype(np.int64).clip(0, old - 1), axis)
 
 
@@ -83,7 +94,7 @@ def _select(x: Tensor, index: Any, axis: int) -> Tensor:
     if index.shape == (x._a.shape[axis],) and (index == np.arange(len(index))).all():
         return x
     where = make(ARRAY_MODULES[type(x._a)].asarray(index))
-    return xp.index_select(x, where, axis=axis)  # type: ignore[no-any-return]
+    return xp.index_select(x, where, axis=axis)
 
 
 def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners: bool) -> Tensor:
@@ -98,4 +109,4 @@ def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners
     share = (at - low).astype(x._a.dtype).reshape(-1, *(1,) * (x._a.ndim - 1 - axis))
     weight = make(ARRAY_MODULES[type(x._a)].asarray(share))
     below, above = _select(x, low, axis), _select(x, high, axis)
-    return below + (above - below) * weight  # type: ignore[no-any-return]
+    return below + (above - below) * weight

@@ -2,4 +2,4 @@
 
 from gradhook.nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
-__all__ = ['BatchNorm1d', 'BatchNorm2d', 'BatchNorm3d']
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]

@@ -3,4 +3,4 @@
 from gradhook.nn.container import ModuleDict, ModuleList, Sequential
 from gradhook.nn.parameter_containers import ParameterDict, ParameterList
 
-__all__ = ['ModuleDict', 'ModuleList', 'ParameterDict', 'ParameterList', 'Sequential']
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

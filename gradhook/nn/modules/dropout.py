@@ -2,4 +2,4 @@
 
 from gradhook.nn.dropout import Dropout, Dropout1d, Dropout2d
 
-__all__ = ['Dropout', 'Dropout1d', 'Dropout2d']
+__all__ = ["Dropout", "Dropout1d", "Dropout2d"]

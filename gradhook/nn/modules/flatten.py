@@ -2,4 +2,4 @@
 
 from gradhook.nn.flatten import Flatten, Unflatten
 
-__all__ = ['Flatten', 'Unflatten']
+__all__ = ["Flatten", "Unflatten"]

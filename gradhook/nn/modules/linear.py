@@ -2,4 +2,4 @@
 
 from gradhook.nn.linear import Identity, Linear
 
-__all__ = ['Identity', 'Linear']
+__all__ = ["Identity", "Linear"]

@@ -1,7 +1,7 @@
 """PyTorch's import path of Module and of the global module hooks.
 
-The `_global_*` names are this module's attributes, and rebinding one (as PyTorch's tests do) rebinds the table in
-gradhook.hooks.everywhere, which a module call reads.
+The `_global_*` names are this module's attributes, and rebinding one (as PyTorch's tests do)
+rebinds the table in gradhook.hooks.everywhere, which a module call reads.
 """
 
 from __future__ import annotations
@@ -35,14 +35,20 @@ MIXED = (
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, args)` before forward of every module, before its own hooks. As Module.register_forward_pre_hook."""
+    """`hook(module, args)` before forward of every module, before its own hooks.
+
+    As Module.register_forward_pre_hook.
+    """
     return everywhere.forward_pre.add(hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """`hook(module, args, output)` after forward of every module. As Module.register_forward_hook."""
+    """`hook(module, args, output)` after forward of every module.
+
+    As Module.register_forward_hook.
+    """
     flags = [n for n, on in (("with_kwargs", with_kwargs), ("always_call", always_call)) if on]
     return everywhere.forward.add(hook, flags=flags)
 
@@ -53,7 +59,9 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(module, grad_input, grad_output)` for every module. As Module.register_full_backward_hook.
+    """`hook(module, grad_input, grad_output)` for every module.
+
+    As Module.register_full_backward_hook.
 
     Errors: RuntimeError beside global legacy hooks.
     """

@@ -2,4 +2,4 @@
 
 from gradhook.nn.normalization import GroupNorm, LayerNorm, RMSNorm
 
-__all__ = ['GroupNorm', 'LayerNorm', 'RMSNorm']
+__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]

@@ -2,4 +2,4 @@
 
 from gradhook.nn.sparse import Embedding
 
-__all__ = ['Embedding']
+__all__ = ["Embedding"]

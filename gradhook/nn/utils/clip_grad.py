@@ -35,7 +35,9 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all tensors as one vector, 0-d; it stays on their device. foreach is accepted, it changes nothing.
+    """The norm of all tensors as one vector, 0-d; it stays on their device.
+
+    foreach is accepted, it changes nothing.
 
     Errors: RuntimeError with error_if_nonfinite when it is NaN or infinite (this reads the value).
     """
@@ -48,15 +50,20 @@ def get_total_norm(
     total = make(xp.asarray(_norm(xp, xp.stack(norms), norm_type)))
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
-            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
+            "so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
+            "set "
             "`error_if_nonfinite=False`"
         )
     return total
 
 
 def clip_grads_with_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
 ) -> None:
     """Scale the gradients, in place, by min(1, max_norm / (total_norm + 1e-6))."""
     grads = [p.grad for p in _listed(parameters) if p.grad is not None]
@@ -76,7 +83,8 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients, in place, so that their norm as one vector is at most max_norm; returns the norm before.
+    """Scale all gradients, in place, so that their norm as one vector is at most max_norm; returns
+    the norm before.
 
     Errors: RuntimeError with error_if_nonfinite when the norm is NaN or infinite.
     """

@@ -1,0 +1,259 @@
+"""Nodes of table ops: one class for each op and mask (which inputs need a gradient), its `backward`
+generated as straight-line text that runs the formulas on what was saved.
+"""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any, ClassVar
+
+from gradhook.autograd import saved
+from gradhook.autograd.carriers import FORMULA_NAMESPACES
+from gradhook.autograd.graph import Node, TensorMeta, released_error
+from gradhook.autograd.source import formula_text, is_fresh
+from gradhook.ops.table import Formula, Op
+
+MASKED_INPUTS = 3
+
+
+class OpNode(Node):
+    """A node of a table op; `row` is the op."""
+
+    __slots__ = ()
+    row: ClassVar[Op]
+    saved_names: ClassVar[tuple[str, ...]]
+
+    def is_saved_tensor(self, name: str) -> bool:
+        """Whether this saved value is one tensor (five entries of `saved`)."""
+        return is_tensor(self.row, name) and not self.row.variadic
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_"):
+            return saved.saved_attribute(self, name[7:])
+        raise AttributeError(f"{self.name()} has no attribute {name!r}")
+
+
+class MultiNode(OpNode):
+    """A node of a table op with several outputs. metas: a TensorMeta an output."""
+
+    __slots__ = ("metas",)
+    multi = True
+    metas: tuple[TensorMeta, ...]
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.metas)
+
+    def meta(self, output_nr: int) -> TensorMeta:
+        return self.metas[output_nr]
+
+
+def is_output(name: str) -> bool:
+    """Whether a formula's parameter is an output: `out`, `out0`, ..."""
+    return name == "out" or (name.startswith("out") and name[3:].isdigit())
+
+
+def is_tensor(row: Op, name: str) -> bool:
+    """Whether a formula's parameter is a tensor of the call: an input or an output."""
+    return name in row.inputs or is_output(name)
+
+
+def define(text: str, name: str, title: str, scope: dict[str, Any]) -> Any:
+    """Execute generated text and return what it calls `name`; the text is kept for tracebacks."""
+    filename = f"<gradhook {title}>"
+    scope.setdefault("__name__", "gradhook.generated")
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    exec(compile(text, filename, "exec"), scope)
+    return scope[name]
+
+
+class OpPlan:
+    """What the generated text of an op depends on: its inputs, which have formulas, what they save.
+
+    masked: a node class for each mask; else (variadic, or more than three differentiable inputs)
+    one that saves for all and asks `node.needs`.
+    """
+
+    def __init__(self, row: Op) -> None:
+        self.row = row
+        self.inputs = row.inputs
+        self.differentiable = [n for n in row.inputs if row.formulas[n] is not None]
+        self.masked = not row.variadic and len(self.differentiable) <= MASKED_INPUTS
+        self.multi = row.n_outputs != 1
+
+    def formulas(self, mask: int) -> list[Formula]:
+        """The distinct formulas of the inputs in the mask, in input order."""
+        found: list[Formula] = []
+        for i, name in enumerate(self.differentiable):
+            formula = self.row.formulas[name]
+            if mask >> i & 1 and formula is not None and formula not in found:
+                found.append(formula)
+        return found
+
+    def save_list(self, mask: int) -> list[str]:
+        """What the formulas name, but for `g...` and `needs`, in a fixed order."""
+        names: list[str] = []
+        for formula in self.formulas(mask):
+            for p in formula.parameters:
+                if (
+                    p != "needs"
+                    and not ((p[0] == "g" and p[1:].isdigit()) or p == "g")
+                    and p not in names
+                ):
+                    names.append(p)
+        return names
+
+    def is_tensor(self, name: str) -> bool:
+        return is_tensor(self.row, name)
+
+
+class BackwardText:
+    """Writes an op's backward functions for one mask. tensors: `xp` over Tensors."""
+
+    def __init__(self, plan: OpPlan, mask: int, tensors: Any) -> None:
+        self.plan, self.row, self.inputs = plan, plan.row, plan.inputs
+        self.masked, self.multi = plan.masked, plan.multi
+        self.formulas = plan.formulas(mask)
+        self.names = [n for i, n in enumerate(plan.differentiable) if mask >> i & 1]
+        self.save = plan.save_list(mask)
+        self.mask = mask
+        self.scope = {
+            "NAMESPACES": FORMULA_NAMESPACES,
+            "TENSORS": tensors,
+            "released_error": released_error,
+            **{n: getattr(saved, n) for n in UNPACKING},
+            **{f"formula{k}": formula.fn for k, formula in enumerate(self.formulas)},
+        }
+
+    def node_class(self) -> type[Node]:
+        """The class of nodes recorded for this mask; its `backward` runs the formulas."""
+        row, names, save = self.row, self.names, self.save
+        body: dict[str, Any] = {
+            "__slots__": ("needs",) if not self.masked else (),
+            "__module__": "gradhook.autograd",
+            "__qualname__": row.node_name,
+            "row": row,
+            "saves": any(self.plan.is_tensor(n) for n in save),
+            "n_inputs": len(self.inputs),
+            "saved_names": tuple(save),
+        }
+        if not self.masked:
+            body["edge_positions"] = property(
+                lambda node: tuple(i for i, n in enumerate(node.needs) if n)
+            )
+            body["n_inputs"] = property(lambda node: len(node.needs))
+        else:
+            body["edge_positions"] = tuple(self.inputs.index(n) for n in names)
+            body["fresh"] = tuple(is_fresh(row, n) for n in names)
+        kind: type[Node] = type(row.node_name, (MultiNode if self.multi else OpNode,), body)
+        for recorded in (False, True):
+            name = "backward_recorded" if recorded else "backward"
+            text = self.text(name, recorded)
+            title = f"{name} {row.name} {self.mask}"
+            setattr(kind, name, define(text, name, title, dict(self.scope)))
+        return kind
+
+    def text(self, name: str, recorded: bool) -> str:
+        """The function's text."""
+        self.recorded, save = recorded, self.save
+        lines = [f"def {name}(node, g):"]
+        emit = lines.append
+        if save:
+            emit("    saved = node.saved")
+            emit("    if saved is None: raise released_error()")
+            emit("    " + "".join(f"{self.unpacked(n)}, " for n in save) + "= saved")
+            for n in save:
+                if self.row.variadic and n in self.inputs:
+                    emit(f"    {n} = unpack_all{'_recorded' if recorded else ''}(node, {n!r}, {n})")
+                elif self.plan.is_tensor(n) and recorded:
+                    own = n[3:] or "0" if is_output(n) else "-1"
+                    emit(f"    {n} = unpack(node, {n!r}, {n}, {n}_v, {n}_n, {n}_e, {n}_i, {own})")
+                elif self.plan.is_tensor(n):
+                    emit(f"    if {n}_v[0] != {n}_n: raise stale(node, {n!r}, {n}, {n}_v, {n}_n)")
+        calls = self.calls()
+        if self.multi or any("xp" in c for c in calls):
+            emit(
+                "    xp = TENSORS"
+                if recorded
+                else f"    xp = NAMESPACES[type({self.any_gradient()})]"
+            )
+        if self.row.n_outputs is not None and self.multi:
+            used = {p for f in self.formulas for p in f.parameters}
+            for k in range(self.row.n_outputs):
+                if f"g{k}" in used:
+                    emit(
+                        f"    g{k} = g[{k}] if g[{k}] is not None else zeros(xp, node.metas[{k}], "
+                        f"{recorded})"
+                    )
+        elif self.multi:
+            emit(
+                f"    g = tuple(h if h is not None else zeros(xp, m, {recorded}) for h, m in "
+                f"zip(g, node.metas))"
+            )
+        if not self.row.linear and not self.multi:
+            emit('    if node.dtype.kind == "c":')
+            self.emit_calls(lines, wrap=True)
+        self.emit_calls(lines, wrap=False)
+        return "\n".join(lines) + "\n"
+
+    def any_gradient(self) -> str:
+        return "next(h for h in g if h is not None)" if self.multi else "g"
+
+    def calls(self) -> list[str]:
+        """The text of each formula: its expression where it is one, else a call."""
+        needs = repr(tuple(n in self.names for n in self.inputs)) if self.masked else "node.needs"
+        found = []
+        for k, formula in enumerate(self.formulas):
+            places = {"xp": "xp", **{p: needs if p == "needs" else p for p in formula.parameters}}
+            text = formula_text(self.row, formula.of[0], places) if len(formula.of) == 1 else None
+            arguments = "".join(f", {places[p]}" for p in formula.parameters)
+            found.append(f"({text})" if text and len(text) < 200 else f"formula{k}(xp{arguments})")
+        return found
+
+    def emit_calls(self, lines: list[str], wrap: bool) -> None:
+        """Evaluate the formulas; `wrap`: conj(formula(conj g)), right for holomorphic ops of
+        complex numbers.
+        """
+        names = self.names
+        indent = "        " if wrap else "    "
+        if wrap:
+            lines.append(
+                f"{indent}xp = {'TENSORS' if self.recorded else 'NAMESPACES[type(g)]'}; g = "
+                f"xp.conj(g)"
+            )
+        results: dict[str, str] = {}
+        for k, (formula, call) in enumerate(zip(self.formulas, self.calls(), strict=True)):
+            if len(formula.of) > 1 or self.row.variadic:
+                lines.append(f"{indent}r{k} = {call}")
+                for j, n in enumerate(formula.of):
+                    results[n] = f"r{k}[{j}]"
+                if self.row.variadic:
+                    results[formula.of[0]] = f"r{k}"
+            else:
+                results[formula.of[0]] = call
+        if self.row.variadic:
+            only = results[names[0]]
+            value = f"tuple(xp.conj(h) for h in {only})" if wrap else only
+            lines.append(f"{indent}return tuple(h for h, n in zip({value}, node.needs) if n)")
+            return
+        conj = (lambda e: f"xp.conj({e})") if wrap else (lambda e: e)
+        if self.masked:
+            lines.append(
+                f"{indent}return (" + "".join(f"{conj(results[n])}, " for n in names) + ")"
+            )
+        else:
+            lines.append(f"{indent}out_ = []")
+            for n in names:
+                lines.append(
+                    f"{indent}if node.needs[{self.inputs.index(n)}]: "
+                    f"out_.append({conj(results[n])})"
+                )
+            lines.append(f"{indent}return tuple(out_)")
+
+    def unpacked(self, n: str) -> str:
+        if self.plan.is_tensor(n) and not (self.row.variadic and n in self.inputs):
+            return f"{n}, {n}_v, {n}_n, {n}_e, {n}_i"
+        return n
+
+
+UNPACKING = ("stale", "unpack", "unpack_all", "unpack_all_recorded", "zeros")

@@ -1,0 +1,158 @@
+"""state_dict and load_state_dict: names, sharing, PyTorch's error texts, all or nothing."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import gradhook
+from gradhook import nn
+
+
+def net():
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+def values(module):
+    return {k: v.numpy().copy() for k, v in module.state_dict().items()}
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
+
+
+def test_a_state_dict_names_parameters_and_buffers_and_shares_their_memory():
+    m = net()
+    state = m.state_dict()
+    assert list(state)[:4] == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert list(state)[4:7] == ["1.running_mean", "1.running_var", "1.num_batches_tracked"]
+    assert state._metadata["1"] == {"version": 2} and state._metadata[""] == {"version": 1}
+    assert not state["0.weight"].requires_grad
+    state["0.bias"].zero_()
+    assert float(m[0].bias.abs().sum()) == 0
+    assert m.state_dict(keep_vars=True)["0.weight"] is m[0].weight
+    assert list(m[0].state_dict(prefix="fc.")) == ["fc.weight", "fc.bias"]
+
+
+def test_loading_copies_and_says_that_all_keys_matched():
+    a, b = net(), net()
+    result = b.load_state_dict(a.state_dict())
+    assert str(result) == "<All keys matched successfully>"
+    assert same(values(a), values(b))
+    a[0].weight.detach().zero_()
+    assert not same(values(a), values(b))
+
+
+def test_a_state_dict_survives_pickle():
+    a, b = net(), net()
+    b.load_state_dict(pickle.loads(pickle.dumps(a.state_dict())))
+    assert same(values(a), values(b))
+
+
+def test_missing_unexpected_and_misshapen_entries_are_named_and_nothing_changes():
+    a, b = net(), net()
+    state = {k: v.clone() for k, v in a.state_dict().items()}
+    del state["2.bias"]
+    state["3.weight"] = gradhook.ones(1)
+    state["0.weight"] = gradhook.ones(2, 3)
+    before = values(b)
+    with pytest.raises(RuntimeError) as error:
+        b.load_state_dict(state)
+    assert str(error.value) == (
+        "Error(s) in loading state_dict for Sequential:\n"
+        '\tMissing key(s) in state_dict: "2.bias". \n'
+        '\tUnexpected key(s) in state_dict: "3.weight". \n'
+        "\tsize mismatch for 0.weight: copying a param with shape gradhook.Size([2, 3]) from "
+        "checkpoint, the shape in current model is gradhook.Size([4, 3])."
+    )
+    assert same(before, values(b))
+
+
+def test_without_strict_the_differences_are_returned():
+    m = net()
+    state = m.state_dict()
+    del state["0.bias"]
+    state["x.y"] = gradhook.ones(1)
+    result = m.load_state_dict(state, strict=False)
+    assert result.missing_keys == ["0.bias"] and result.unexpected_keys == ["x.y"]
+    state["0.weight"] = gradhook.ones(1)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        m.load_state_dict(state, strict=False)
+
+
+@pytest.mark.parametrize("thing", [3, "model.pkl", [("a", 1)], np.ones(3), None])
+def test_what_is_no_state_dict_is_one_clear_error(thing):
+    with pytest.raises(TypeError, match="Expected state_dict to be dict-like, got"):
+        net().load_state_dict(thing)
+
+
+def test_a_dict_of_something_else_is_refused_too():
+    m = net()
+    before = values(m)
+    with pytest.raises(TypeError, match="got a key 0 of"):
+        m.load_state_dict({0: gradhook.ones(1)})
+    with pytest.raises(RuntimeError, match=r"expected gradhook.Tensor or Tensor-like object"):
+        m.load_state_dict({**m.state_dict(), "0.bias": [1.0] * 4})
+    assert same(before, values(m))
+
+
+def test_assign_takes_the_tensors_themselves():
+    m = net()
+    state = {k: v.clone() for k, v in m.state_dict().items()}
+    m[0].weight.requires_grad_(False)
+    m.load_state_dict(state, assign=True)
+    assert isinstance(m[0].weight, nn.Parameter) and not m[0].weight.requires_grad
+    state["0.weight"].zero_()
+    assert float(m[0].weight.abs().sum()) == 0
+    assert m[1].running_mean is state["1.running_mean"]
+
+
+def test_extra_state_is_saved_and_given_back():
+    class Counted(nn.Module):
+        steps = 0
+
+        def get_extra_state(self):
+            return {"steps": self.steps}
+
+        def set_extra_state(self, state):
+            self.steps = state["steps"]
+
+    a, b = Counted(), Counted()
+    a.steps = 7
+    assert a.state_dict() == {"_extra_state": {"steps": 7}}
+    b.load_state_dict(a.state_dict())
+    assert b.steps == 7
+    with pytest.raises(RuntimeError, match=r'Missing key.*"_extra_state"'):
+        b.load_state_dict({})
+
+
+def test_a_module_may_upgrade_old_entries_before_they_are_read():
+    class Renamed(nn.Linear):
+        def _load_from_state_dict(self, state_dict, prefix, *rest):
+            if prefix + "w" in state_dict:
+                state_dict[prefix + "weight"] = state_dict.pop(prefix + "w")
+            super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    m = nn.Sequential(Renamed(2, 1, bias=False))
+    state = {"0.w": gradhook.ones(1, 2)}
+    m.load_state_dict(state)
+    assert m[0].weight.tolist() == [[1, 1]] and list(state) == ["0.w"]
+
+
+def test_a_one_element_vector_fits_a_number():
+    class Scalar(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.s = nn.Parameter(gradhook.zeros(()))
+
+    m = Scalar()
+    m.load_state_dict({"s": gradhook.tensor([3.0])})
+    assert float(m.s) == 3
+
+
+def test_old_batch_norm_states_have_no_counter():
+    m = nn.BatchNorm1d(2)
+    state = {k: v for k, v in m.state_dict().items() if k != "num_batches_tracked"}
+    m.load_state_dict(dict(state))
