@@ -1,4 +1,4 @@
-# ruff: noqa: E402, F403, I001, PLC0414 - public names, in the order the layers stand on each other
+# ruff: noqa: E402, F403, I001 - public names, in the order the layers stand on each other
 """gradhook: PyTorch-style automatic differentiation for CuPy and NumPy arrays, with gradient hooks
 that are right.
 """

@@ -95,7 +95,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     wanted = dtypes.raw(dtype)
     if isinstance(data, Tensor):
-        return data if dtype is None and device is None else data.to(device=device, dtype=dtype)  # type: ignore[no-any-return]
+        return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if type(data) in backend.array_types() or isinstance(data, np.ndarray):
         array = np.asarray(data) if isinstance(data, np.ndarray) else data
         dtypes.of(array.dtype)
@@ -392,5 +392,6 @@ def is_tensor(obj: Any) -> bool:
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_cupy", "from_dlpack",
     "from_numpy", "full", "full_like", "is_tensor", "linspace", "ones", "ones_like", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "tensor", "zeros",
+    "zeros_like",
 ]  # fmt: skip

@@ -35,11 +35,11 @@ OPTIONS = PrintOptions()
 def set_printoptions(**options: Any) -> None:
     """Set precision, threshold, edgeitems, linewidth or sci_mode of printed tensors."""
     for name, value in options.items():
-        if name not in PrintOptions.__slots__:  # type: ignore[attr-defined]
+        if name not in PrintOptions.__slots__:
             raise TypeError(
                 f"set_printoptions: no option {name!r}, expected some of "
                 f"{list(PrintOptions.__slots__)}"
-            )  # type: ignore[attr-defined]
+            )
         setattr(OPTIONS, name, value)
 
 

@@ -30,7 +30,7 @@ class Tensor(TensorHistory):
     Tensors.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_a", "_node", "_nr", "_slot", "_v", "_view")
+    __slots__ = ("__dict__", "__weakref__")
     __array_ufunc__ = None  # ndarray * tensor asks the tensor
     __array_priority__ = 1000
 
@@ -49,7 +49,7 @@ class Tensor(TensorHistory):
 
     def as_subclass(self, cls: type) -> Any:
         """The same array, version and history as an object of a Tensor subclass."""
-        made = object.__new__(cls)
+        made: Any = object.__new__(cls)
         for name in ("_a", "_node", "_nr", "_view", "_slot"):
             setattr(made, name, getattr(self, name))
         made._v = binding.cell_of(self)

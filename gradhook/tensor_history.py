@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gradhook import dtypes
+from gradhook import backend, dtypes
 from gradhook.autograd import api, binding
 from gradhook.autograd.graph import AccumulateGrad, GradientSlot, Node, hook_table
 from gradhook.autograd.views import alias, edge_of
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class TensorHistory(TensorMethods):
-    """What a tensor knows of its place in the graph; Tensor has the slots (see tensor.py)."""
+    """What a tensor knows of its place in the graph; its slots are explained in tensor.py."""
 
-    __slots__ = ()
+    __slots__ = ("_a", "_node", "_nr", "_slot", "_v", "_view")
 
     _a: Any
     _node: Any
@@ -60,7 +60,7 @@ class TensorHistory(TensorMethods):
         if not dtypes.is_differentiable(self._a.dtype):
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients, found "
-                f"{self.dtype!r}; cast with .float() first"
+                f"{dtypes.of(self._a.dtype)!r}; cast with .float() first"
             )
         if self._v is INFERENCE:
             raise RuntimeError(
@@ -138,13 +138,13 @@ class TensorHistory(TensorMethods):
             )
         if value._a.dtype != self._a.dtype:
             raise RuntimeError(
-                f"assigned grad has data of a different type: expected {self.dtype!r}, got "
-                f"{value.dtype!r}"
+                "assigned grad has data of a different type: expected "
+                f"{dtypes.of(self._a.dtype)!r}, got {value.dtype!r}"
             )
-        if value.device != self.device:
+        if backend.device_of(value._a) != backend.device_of(self._a):
             raise RuntimeError(
                 f"assigned grad has data located on a different device: {value.device}, not "
-                f"{self.device}"
+                f"{backend.device_of(self._a)}"
             )
         self._slot_made().grad = value
 
@@ -225,7 +225,8 @@ class TensorHistory(TensorMethods):
 
     def detach(self) -> Tensor:
         """The same memory without history; in-place writes are seen by both."""
-        return alias(self)
+        made: Tensor = alias(self)
+        return made
 
     def detach_(self) -> Tensor:
         """Drop the history of this tensor. Errors: RuntimeError for a view."""
@@ -238,7 +239,8 @@ class TensorHistory(TensorMethods):
     @property
     def data(self) -> Tensor:
         """The same memory without history and with a version of its own, as torch's."""
-        return binding.make(self._a)
+        made: Tensor = binding.make(self._a)
+        return made
 
     @data.setter
     def data(self, value: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Writes gradhook/methods.pyi and functions.pyi from what functions.py generated, for type checkers.
+"""Writes gradhook/methods.pyi and functions.pyi from what functions.py generated.
 
 Run after changing the op table or an overload: `python tests/make_stubs.py`. tests/test_stubs.py
 fails when the committed stubs are not what this writes.
@@ -25,8 +25,10 @@ IN_SEVERAL = {
 
 
 def returned(name: str, function: Callable[..., Any]) -> str:
-    """The return annotation: the function's own where it is a plain one, else by the op's outputs."""
+    """The return annotation: the function's own where plain, else by the op's outputs."""
     written = getattr(function, "__annotations__", {}).get("return")
+    if written in ("bool", "int", "float"):  # names that are methods here, too
+        return f"builtins.{written}"
     if written in RETURNS:
         return str(written)
     if written is not None or IN_SEVERAL.get(name, 1) not in (1, None):
@@ -62,7 +64,9 @@ def definition(name: str, function: Callable[..., Any], method: bool = False) ->
 
 def functions_stub() -> str:
     """The text of functions.pyi."""
-    head = HEAD + "from collections.abc import Callable\nfrom typing import Any\n\n"
+    head = (
+        HEAD + "import builtins\nfrom collections.abc import Callable\nfrom typing import Any\n\n"
+    )
     head += "from gradhook.tensor import Tensor\n\n"
     head += 'def table_functions(namespace: str = "") -> dict[str, Callable[..., Any]]: ...\n'
     table = functions.table_functions()
@@ -85,8 +89,16 @@ def operator_text(name: str) -> str:
 
 def methods_stub() -> str:
     """The text of methods.pyi."""
-    head = HEAD + "from typing import Any, Self\n\nfrom gradhook.tensor import Tensor\n\n"
-    lines = [head, "class TensorMethods:\n", "    __slots__ = ()\n", "    def __hash__(self) -> int: ...\n"]
+    head = (
+        HEAD
+        + "import builtins\nfrom typing import Any, Self\n\nfrom gradhook.tensor import Tensor\n\n"
+    )
+    lines = [
+        head,
+        "class TensorMethods:\n",
+        "    __slots__ = ()\n",
+        "    def __hash__(self) -> builtins.int: ...\n",
+    ]
     skipped = {"__module__", "__doc__", "__slots__", "__hash__", "__dict__", "__weakref__"}
     for name, value in sorted(vars(TensorMethods).items()):
         if name in skipped:

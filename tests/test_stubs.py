@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import make_stubs
+import pytest
 
 
 @pytest.mark.parametrize("file", make_stubs.STUBS)

@@ -37,7 +37,7 @@ class FunctionNode(Node):
         self.materialize_grads = True
 
     @property
-    def n_outputs(self) -> int:  # type: ignore[override]
+    def n_outputs(self) -> int:
         return len(self.metas)
 
     @property
@@ -236,7 +236,7 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
     ctx.seq = next_sequence_nr()
     saved_inputs = [None if t is None else (t, t._node, t._nr) for t in ctx.to_save or ()]
     made: list[Any] = []
-    metas = []
+    metas: list[TensorMeta] = []
     for o in outputs:
         if not isinstance(o, Binding.tensor):
             made.append(o)

@@ -84,5 +84,8 @@ def saved_attribute(node: Any, name: str) -> Any:
         entry, values = values[:width], values[width:]
         if n == name:
             own = -1 if n in node.row.inputs else int(n[3:] or 0)
-            return unpack(node, n, *entry, own) if width == 5 else entry[0]
+            if width == 1:
+                return entry[0]
+            array, cell, version, edge, nr = entry
+            return unpack(node, n, array, cell, version, edge, nr, own)
     raise AssertionError(name)

@@ -124,7 +124,8 @@ class Barriers:
         )
         nr = node.add(t._node, t._nr, TensorMeta(t._a.shape, t._a.dtype, type(t._a)))
         if not made_here:
-            return alias_at(t, node, nr)
+            made: Tensor = alias_at(t, node, nr)
+            return made
         if t._view is not None:
             stand_in(t)
         t._node, t._nr = node, nr
@@ -137,7 +138,8 @@ def _stands_for(t: Tensor) -> bool:
 
 def _entered(node: ModuleInputHookNode, t: Tensor) -> Tensor:
     nr = node.add(t._node, t._nr, TensorMeta(t._a.shape, t._a.dtype, type(t._a)))
-    return alias_at(t, node, nr)
+    made: Tensor = alias_at(t, node, nr)
+    return made
 
 
 def _owners(layout: Layout) -> list[int]:

@@ -31,14 +31,14 @@ def _entries(shared: HookTable, module: Any, name: str) -> tuple[Entry, ...]:
     own = module.__dict__.get(name)
     if not own:
         return shared.items_snapshot() if shared else _NONE
-    return (*shared.items_snapshot(), *own.items_snapshot()) if shared else own.items_snapshot()  # type: ignore[no-any-return]
+    return (*shared.items_snapshot(), *own.items_snapshot()) if shared else own.items_snapshot()
 
 
 def _hooks(shared: HookTable, module: Any, name: str) -> tuple[Any, ...]:
     own = module.__dict__.get(name)
     if not own:
         return shared.snapshot() if shared else _NONE
-    return (*shared.snapshot(), *own.snapshot()) if shared else own.snapshot()  # type: ignore[no-any-return]
+    return (*shared.snapshot(), *own.snapshot()) if shared else own.snapshot()
 
 
 def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -112,7 +112,8 @@ def op(
         row.promote, row.view, row.linear = promote, view, linear
         row.n_outputs = n_outputs
         row.differentiable = None if differentiable is None else tuple(differentiable)
-        for names, fn in {**{(k,): f for k, f in formulas.items()}, **(joint or {})}.items():
+        given: dict[tuple[str, ...], Forward | None] = {(k,): f for k, f in formulas.items()}
+        for names, fn in {**given, **(joint or {})}.items():
             formula = None if fn is None else _formula(row, names, fn)
             for name in names:
                 if name not in row.inputs:
