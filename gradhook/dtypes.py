@@ -14,13 +14,14 @@ class dtype:
     `gradhook.float32`.
     """
 
-    __slots__ = ("is_complex", "is_floating_point", "itemsize", "name", "np", "title")
+    __slots__ = ("is_complex", "is_floating_point", "itemsize", "kind", "name", "np", "title")
 
     def __init__(self, name: str, np_name: str, title: str) -> None:
         self.name = name
         self.np = np.dtype(np_name)
         self.title = title
-        self.is_floating_point = self.np.kind == "f"
+        self.kind = self.np.kind
+        self.is_floating_point = self.kind == "f"
         self.is_complex = self.np.kind == "c"
         self.itemsize = self.np.itemsize
 

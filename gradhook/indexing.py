@@ -13,6 +13,7 @@ import numpy as np
 
 from gradhook import backend
 from gradhook.autograd import record
+from gradhook.autograd.binding import make
 from gradhook.autograd.inplace import inplace
 from gradhook.ops.table import TABLE
 from gradhook.tensor import Tensor
@@ -51,7 +52,8 @@ def setitem(tensor: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor | bool | int | float | complex):
         from gradhook.creation import tensor as make_tensor
 
-        value = make_tensor(value, dtype=None if isinstance(value, np.ndarray) else tensor.dtype)
+        dtype = None if isinstance(value, np.ndarray) else tensor.dtype
+        value = make_tensor(value, dtype=dtype, device=tensor.device)
     if arrays is None:
         if isinstance(value, Tensor):
             inplace(TABLE["copy"], target, _trimmed(value, target.ndim))
@@ -59,13 +61,15 @@ def setitem(tensor: Tensor, index: Any, value: Any) -> None:
             inplace(TABLE["fill"], target, value=value)
         return
     if not isinstance(value, Tensor):
+        if len(arrays) == 1 and arrays[0].dtype.kind == "b":  # no mask is read from a device
+            mask = make(arrays[0].reshape(arrays[0].shape + (1,) * (target.ndim - arrays[0].ndim)))
+            inplace(TABLE["masked_fill"], target, mask, value=value)
+            return
         value = ops.fill(_scalar_like(target), value=value)
     inplace(TABLE["index_put"], target, value, index=arrays)
 
 
 def _scalar_like(target: Tensor) -> Tensor:
-    from gradhook.autograd.binding import make
-
     made: Tensor = make(backend.array_module(target._a).zeros((), target._a.dtype))
     return made
 

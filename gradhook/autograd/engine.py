@@ -234,7 +234,7 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
             while True:
                 if node.hooks is None and type(g) is kind:
                     if node.leaf:
-                        grads: Any = _accumulate(task, node, g)
+                        grads: Any = _accumulate(task, node, g, node in task.owned)
                     else:
                         grads = node.backward(g) if bare else node.backward_recorded(g)
                     if node.saves and not keep:
@@ -264,7 +264,7 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
                             owned.add(following)
                         node = following
                         continue
-                candidate = _spread(task, node, grads, heap)
+                candidate = _spread(task, node, grads, heap) if edges else None
                 if candidate is None:
                     break
                 node = heappushpop(heap, (-candidate.seq, candidate))[1] if heap else candidate
@@ -290,10 +290,12 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
     """
     pending, entries, carrier = task.pending, task.entries, task.carrier
     bare, adopts = not carrier.recording, bool(task.captures)
+    plain = not adopts and task.execute is None
     edges = node.edges
     candidate: Node | None = None
     for k in range(0, len(edges), 2):
         following = edges[k]
+        left = pending[following] - 1
         h = grads[k >> 1] if grads else None
         if h is not None:
             if following.multi:
@@ -305,11 +307,19 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
                     h = carrier.conform(h, following.shape, following.dtype)
                 if following in entries:
                     _deliver(task, following, 0, h)
+                elif following.leaf:
+                    owned = _is_owned(node, k >> 1, h, grads, carrier)
+                    if plain and not left and following.hooks is None:  # a leaf runs at once
+                        _accumulate(task, following, h, owned)
+                        del pending[following]
+                        continue
+                    entries[following] = h
+                    if owned:
+                        task.owned.add(following)
                 else:
                     entries[following] = h
-                    if (following.leaf or adopts) and _is_owned(node, k >> 1, h, grads, carrier):
+                    if adopts and _is_owned(node, k >> 1, h, grads, carrier):
                         task.owned.add(following)
-        left = pending[following] - 1
         pending[following] = left
         if left:
             continue
@@ -340,7 +350,9 @@ def _visit(task: GraphTask, node: Node, g: Any) -> Any:
         g = node_hooks.pre(task, hooks, g)
     grads: Any = None
     if g is not None:
-        grads = _accumulate(task, node, g) if node.leaf else carrier.apply(node, g)
+        grads = (
+            _accumulate(task, node, g, node in task.owned) if node.leaf else carrier.apply(node, g)
+        )
     if hooks is not None and hooks.post:
         grads = node_hooks.after(task, node, hooks, grads, g)
     if node.saves and not task.keep:
@@ -356,13 +368,13 @@ def _release(task: GraphTask, node: Node) -> None:
         node.saved = None
 
 
-def _accumulate(task: GraphTask, node: AccumulateGrad | Any, g: Any) -> tuple[()]:
+def _accumulate(task: GraphTask, node: AccumulateGrad | Any, g: Any, owned: bool) -> tuple[()]:
     """Add to a leaf's .grad; adopt the buffer when nobody else holds it. Then its post-accumulate
     hooks.
     """
     slot = node.slot
     with slot.lock:
-        slot.grad = task.carrier.accumulate(slot.grad, g, node in task.owned)
+        slot.grad = task.carrier.accumulate(slot.grad, g, owned)
     if slot.post_accumulate:
         node_hooks.post_accumulate(node)
     return ()

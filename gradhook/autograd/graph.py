@@ -197,32 +197,31 @@ def conform(xp: Any, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> An
     made in float32.
     Errors: RuntimeError when g's shape and `shape` do not broadcast.
     """
-    found = tuple(g.shape)
-    if dtype.kind != "c" and dtypes.raw(g.dtype).kind == "c":  # type: ignore[union-attr]
+    if dtype.kind != "c" and g.dtype.kind == "c":
         g = xp.real(g)
+    found = tuple(g.shape)
     if found != shape:
-        extra = len(found) - len(shape)
-        padded = (1,) * extra + shape
-        if extra < 0 or any(s != 1 and s != f for s, f in zip(padded, found, strict=True)):
-            try:
-                fits = np.broadcast_shapes(found, shape) == shape
-            except ValueError:
-                fits = False
-            if not fits:
-                raise RuntimeError(
-                    f"a gradient of shape {found} does not fit a tensor of shape {shape}"
-                )
-            g = xp.broadcast_to(g, shape=shape)
+        if len(found) < len(shape) or (1 in found and found != shape and _is_smaller(found, shape)):
+            g = xp.broadcast_to(g, shape=_checked(found, shape))
         else:
-            axes = tuple(
-                i for i, (s, f) in enumerate(zip(padded, found, strict=True)) if s != f or i < extra
-            )
-            if axes:
-                g = xp.sum(g, axis=axes, keepdims=True)
-            g = xp.reshape(g, shape=shape)
+            _checked(shape, found)
+            g = xp.sum_to(g, shape=shape)
     if g.dtype != dtype:
         g = xp.cast(g, dtype=dtype)
     return g
+
+
+def _is_smaller(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether broadcasting takes `found` to `shape`, not the other way round."""
+    return len(found) == len(shape) and all(f in (1, s) for f, s in zip(found, shape, strict=True))
+
+
+def _checked(small: tuple[int, ...], large: tuple[int, ...]) -> tuple[int, ...]:
+    """`large`, when `small` broadcasts to it."""
+    pairs = zip(small[::-1], large[::-1], strict=False)
+    if len(small) > len(large) or any(s not in (1, n) for s, n in pairs):
+        raise RuntimeError(f"gradients of shape {small} and {large} do not broadcast to each other")
+    return large
 
 
 class GradientEdge(NamedTuple):

@@ -43,17 +43,15 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
             "make a clone to get a "
             "normal tensor before doing inplace update."
         )
+    rebases = modes.grad and (edge_of(target) is not None or any(_needs_grad(x) for x in inputs))
+    if rebases:
+        _check_writable(row, target)
     if backend.has_internal_overlap(target._a):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor refers to a "
-            f"single memory "
-            f"location. Please clone() the tensor before performing the operation. ({row.name}_, "
-            f"shape "
-            f"{tuple(target._a.shape)})"
+            f"single memory location. Please clone() the tensor before performing the operation. "
+            f"({row.name}_, shape {tuple(target._a.shape)})"
         )
-    rebases = modes.grad and (edge_of(target) is not None or any(_needs_grad(x) for x in inputs))
-    if modes.grad:
-        _check_writable(row, target, rebases)
     itself = any(
         x is target for x in inputs
     )  # x.mul_(x): torch saves a tensor that is stale at once
@@ -82,21 +80,25 @@ def _saves_target(row: Op) -> bool:
     )
 
 
-def _check_writable(row: Op, target: Any, rebases: bool) -> None:
+def _check_writable(row: Op, target: Any) -> None:
+    """The refusals of a recorded write, in PyTorch's order: how a view was made, then leaves."""
+    if target._view is not None:
+        _check_creation(target, target._view)
     root, through_view = target, False
     while root._view is not None:
         through_view = through_view or bool(root._view.steps)
         root = root._view.base
-    if root._node is not None and root._node.leaf and (root is target or rebases):
-        what = "a view of a leaf Variable" if through_view else "a leaf Variable"
+    of_leaf = root._node is None or root._node.leaf
+    if target._node is not None and (of_leaf or target._node.leaf):
+        what = "a view of a leaf Variable" if through_view and of_leaf else "a leaf Variable"
         raise RuntimeError(
             f"{what} that requires grad is being used in an in-place operation. ({row.name}_; "
-            f"write under no_grad(), "
-            "or on a clone())"
+            "write under no_grad(), or on a clone())"
         )
-    node, view = target._node, target._view
-    if view is None or not rebases:
-        return
+
+
+def _check_creation(target: Any, view: View) -> None:
+    node = target._node
     if view.creation == UNRECORDED:
         raise RuntimeError(
             "A view was created in no_grad mode and is being modified inplace with grad mode "

@@ -5,6 +5,7 @@ generated as straight-line text that runs the formulas on what was saved.
 from __future__ import annotations
 
 import linecache
+from functools import partial
 from typing import Any, ClassVar
 
 from gradhook.autograd import saved
@@ -27,10 +28,10 @@ class OpNode(Node):
         """Whether this saved value is one tensor (five entries of `saved`)."""
         return is_tensor(self.row, name) and not self.row.variadic
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_saved_"):
-            return saved.saved_attribute(self, name[7:])
-        raise AttributeError(f"{self.name()} has no attribute {name!r}")
+
+def _saved(node: OpNode, name: str) -> Any:
+    """`node._saved_<name>`, as PyTorch shows what a node saved."""
+    return saved.saved_attribute(node, name)
 
 
 class MultiNode(OpNode):
@@ -136,6 +137,7 @@ class BackwardText:
             "saves": any(self.plan.is_tensor(n) for n in save),
             "n_inputs": len(self.inputs),
             "saved_names": tuple(save),
+            **{f"_saved_{n}": property(partial(_saved, name=n)) for n in save},
         }
         if not self.masked:
             body["edge_positions"] = property(

@@ -43,7 +43,7 @@ def derive(
     t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, index: int | None = None
 ) -> None:
     """t was made from x by a view op: where they share memory, t becomes a view of x's base."""
-    if not backend.shares_memory(t._a, x._a):
+    if not backend.shares_memory(t._a, x._a) and t._a.size:
         return
     t._v = cell_of(x)
     parent: View | None = x._view

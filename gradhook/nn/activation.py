@@ -136,7 +136,7 @@ class PReLU(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to its first value."""
-        self.weight.detach().fill_(self.init)  # type: ignore[attr-defined]
+        self.weight.detach().fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, num_parameters, ...), or any shape with one parameter."""

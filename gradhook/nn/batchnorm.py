@@ -74,16 +74,16 @@ class _BatchNorm(Module):
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() not in self.ranks:
+        if input.ndim not in self.ranks:
             expected = " or ".join(f"{n}D" for n in self.ranks)
-            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+            raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, num_features, ...), floating."""
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)  # type: ignore[attr-defined]
+            self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 factor = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)

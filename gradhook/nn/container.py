@@ -66,7 +66,7 @@ class _Numbered(Module):
 
     def pop(self, index: int | slice) -> Module:
         """Remove and return the index-th module."""
-        found = self[index]  # type: ignore[index]
+        found = self[index]
         del self[index]
         return found
 

@@ -153,7 +153,7 @@ class _Conv(ConvNd):
             return same_padding(self.kernel_size, self.dilation)
         if self.padding == "valid":
             return ((0, 0),) * self.n
-        return tuple((p, p) for p in self.padding)
+        return tuple((int(p), int(p)) for p in self.padding)
 
 
 class Conv1d(_Conv):

@@ -18,7 +18,7 @@ class Flatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape."""
-        return input.flatten(self.start_dim, self.end_dim)  # type: ignore[attr-defined]
+        return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         """The dimensions."""
@@ -49,7 +49,7 @@ class Unflatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape."""
-        return input.unflatten(self.dim, self.unflattened_size)  # type: ignore[attr-defined]
+        return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
         """The dimension and its sizes."""

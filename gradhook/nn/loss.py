@@ -181,8 +181,10 @@ class CrossEntropyLoss(_WeightedLoss):
         return F.cross_entropy(
             input,
             target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
+            self._buffers["weight"],
+            None,
+            self.ignore_index,
+            None,
+            self.reduction,
+            self.label_smoothing,
         )

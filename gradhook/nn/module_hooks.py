@@ -25,9 +25,7 @@ class LazyTable:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, module: ModuleHooks | None, owner: type) -> Any:
-        if module is None:
-            return self
+    def __get__(self, module: ModuleHooks, owner: type) -> HookTable:
         return set_table(module, self.name, HookTable())
 
 
@@ -76,7 +74,7 @@ class ModuleHooks:
         """True with full backward hooks, False with legacy ones, None with neither."""
         if not self.__dict__.get("_backward_hooks"):
             return None
-        return self.__dict__.get("_full_backward", True)
+        return bool(self.__dict__.get("_full_backward", True))
 
     @_is_full_backward_hook.setter
     def _is_full_backward_hook(self, value: bool | None) -> None:

@@ -159,7 +159,7 @@ class ModuleState(ModuleWalk):
                 f"checkpoint but received {type(value)}"
             )
             return
-        if target.dim() == 0 and value.dim() == 1 and len(value) == 1:
+        if target.ndim == 0 and value.ndim == 1 and len(value) == 1:
             value = value[0]  # PyTorch's checkpoints from before 0-d tensors
         if value.shape != target.shape:
             errors.append(

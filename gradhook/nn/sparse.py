@@ -108,7 +108,7 @@ class Embedding(Module):
         sparse: bool = False,
     ) -> Self:
         """An Embedding over a given table, (rows, columns); freeze: it needs no gradient."""
-        if embeddings.dim() != 2:
+        if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
         return cls(

@@ -44,6 +44,16 @@ def wrap_all(axis: Axis, ndim: int) -> Shape:
     return found if ndim else ()
 
 
+def plain(axis: Axis, ndim: int) -> int | Shape | None:
+    """The `axis` argument that NumPy's reductions take for this one, made fast for None and an int.
+
+    Errors: as wrap_all.
+    """
+    if axis is None or (type(axis) is int and -ndim <= axis < ndim):
+        return axis
+    return wrap_all(axis, ndim)
+
+
 def reduced(shape: Sequence[int], axis: Axis) -> Shape:
     """`shape` with the dimensions that a reduction goes over replaced by 1."""
     axes = wrap_all(axis, len(shape))

@@ -57,25 +57,14 @@ def along(
 
 
 @composite()
-def cumprod_vjp(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
-    """Gradient of cumprod, right where elements are 0. g, x: one shape. Result: that shape.
+def reverse_recurrence(xp: Any, g: Any, factor: Any, *, axis: int) -> Any:
+    """S with S[k] = g[k] + factor[k] * S[k + 1] along `axis`, by doubling in log2(n) steps.
 
-    With P the product before each element, it is P * S, where S = g + x' S' over the next element:
-    a linear recurrence, solved by doubling in log2(n) steps of table ops.
+    g: any shape with n at `axis`; factor: the same with n - 1. Result: shape of g.
     """
-    if x.ndim == 0:
-        return g
-    axis = axis % x.ndim
-    n = x.shape[axis]
-    if n == 0:
-        return g
-    first = xp.slice_view(x, index=along(axis, 0, 1))
-    ones, zeros = xp.ones_like(first), xp.zeros_like(first)
-    rest = xp.slice_view(x, index=along(axis, 1, None))
-    before = xp.cumprod(
-        xp.concat(ones, xp.slice_view(x, index=along(axis, 0, n - 1)), axis=axis), axis=axis
-    )
-    factor = xp.concat(rest, zeros, axis=axis)
+    n = g.shape[axis]
+    last = xp.slice_view(g, index=along(axis, n - 1, n))
+    factor = xp.concat(factor, xp.zeros_like(last), axis=axis)
     total, step = g, 1
     while step < n:
         later = xp.slice_view(total, index=along(axis, step, None))
@@ -86,7 +75,23 @@ def cumprod_vjp(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
         total = xp.concat(head + near * later, tail, axis=axis)
         factor = xp.concat(near * far, xp.zeros_like(tail), axis=axis)
         step *= 2
-    return before * total
+    return total
+
+
+@composite()
+def cumprod_vjp(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
+    """Gradient of cumprod, right where elements are 0. g, x: one shape. Result: that shape.
+
+    It is P * S with P the product before each element and S[k] = g[k] + x[k + 1] * S[k + 1].
+    """
+    if x.ndim == 0 or x.shape[axis] == 0:
+        return g
+    axis = axis % x.ndim
+    ones = xp.ones_like(xp.slice_view(x, index=along(axis, 0, 1)))
+    ahead = xp.slice_view(x, index=along(axis, 0, x.shape[axis] - 1))
+    before = xp.cumprod(xp.concat(ones, ahead, axis=axis), axis=axis)
+    behind = xp.slice_view(x, index=along(axis, 1, None))
+    return before * xp.reverse_recurrence(g, behind, axis=axis)
 
 
 @composite()
@@ -116,8 +121,18 @@ def product_of_others(xp: Any, x: Any, *, axis: Any) -> Any:
 
 @composite()
 def logcumsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: int) -> Any:
-    """Gradient of logcumsumexp: sum over later i of g_i exp(x - out_i). Result: shape of x."""
-    return xp.reverse_cumsum(g * xp.exp(-out), axis=axis) * xp.exp(x)
+    """Gradient of logcumsumexp: exp(x - out) * S with S[k] = g[k] + exp(out[k] - out[k + 1]) S[k +
+    1].
+
+    g, x, out: one shape. Result: that shape. No exponential is above 1.
+    """
+    if x.ndim == 0 or x.shape[axis] == 0:
+        return g
+    axis = axis % x.ndim
+    here = xp.slice_view(out, index=along(axis, 0, x.shape[axis] - 1))
+    following = xp.slice_view(out, index=along(axis, 1, None))
+    total = xp.reverse_recurrence(g, xp.exp(here - following), axis=axis)
+    return xp.exp(x - out) * total
 
 
 @op(
@@ -130,6 +145,16 @@ def logcumsumexp(xp: Any, x: Any, *, axis: int) -> Any:
 
     x: floating. Result: shape and dtype of x.
     """
-    if x.ndim == 0:
-        return x.copy()
-    return xp.logaddexp.accumulate(x, axis=wrap(axis, x.ndim))
+    return scanned(xp, xp.logaddexp, x, wrap(axis, x.ndim)) if x.ndim else x.copy()
+
+
+def scanned(xp: Any, ufunc: Any, x: Any, axis: int) -> Any:
+    """The running result of an associative ufunc along `axis`; CuPy's ufuncs have no accumulate."""
+    if xp.__name__ == "numpy":
+        return ufunc.accumulate(x, axis=axis)
+    n, step = x.shape[axis], 1
+    while step < n:
+        joined = ufunc(x[along(axis, step, None)], x[along(axis, 0, n - step)])
+        x = xp.concatenate([x[along(axis, 0, step)], joined], axis=axis)
+        step *= 2
+    return x.copy()

@@ -9,37 +9,84 @@ from gradhook.ops.table import composite, op
 
 
 @composite()
-def matmul_left(xp: Any, g: Any, y: Any, *, shape: Any) -> Any:
-    """Gradient of matmul for its first input, of this shape.
+def matmul_left_grad(xp: Any, g: Any, y: Any, *, shape: Any) -> Any:
+    """Gradient of matmul_left for its `grad`: g @ y.
 
-    Result: broadcasts to `shape` by summing.
+    g: broadcast `shape`. Result: shape of grad.
     """
-    if y.ndim == 1:
-        return g * y if len(shape) == 1 else xp.expand_dims(g, axis=-1) * y
-    if len(shape) == 1:
-        return xp.squeeze(xp.matmul(y, xp.expand_dims(g, axis=-1)), axis=-1)
-    return xp.matmul(g, xp.matrix_transpose(y))
+    if y.ndim > 1 and len(shape) == 1:
+        return xp.squeeze(xp.matmul(xp.expand_dims(g, axis=-2), y), axis=-2)
+    return g * y if len(shape) == 1 else xp.matmul(g, y)
 
 
 @composite()
-def matmul_right(xp: Any, g: Any, x: Any, *, shape: Any) -> Any:
-    """Gradient of matmul for its second input, of this shape.
+def matmul_left_factor(xp: Any, g: Any, grad: Any, *, shape: Any, ndim: int) -> Any:
+    """Gradient of matmul_left for y, of `ndim` dimensions. Result: broadcasts to y by summing."""
+    if ndim == 1:
+        return g * grad if len(shape) == 1 else g * xp.expand_dims(grad, axis=-1)
+    if len(shape) == 1:
+        return xp.expand_dims(g, axis=-1) * xp.expand_dims(grad, axis=-2)
+    return xp.matmul(xp.matrix_transpose(g), grad)
 
-    Result: broadcasts to `shape` by summing.
+
+@op(
+    torch=None,
+    grad=lambda xp, g, y, shape: xp.matmul_left_grad(g, y, shape=shape),
+    y=lambda xp, g, grad, shape, y_shape: xp.matmul_left_factor(
+        g, grad, shape=shape, ndim=len(y_shape)
+    ),
+)
+def matmul_left(xp: Any, grad: Any, y: Any, *, shape: Any) -> Any:
+    """Gradient of matmul for its first input, of this shape: grad @ y^T.
+
+    grad: as matmul(x, y). Result: broadcasts to `shape` by summing.
+    """
+    if y.ndim == 1:
+        return grad * y if len(shape) == 1 else grad[..., None] * y
+    if len(shape) == 1:
+        return xp.matmul(y, grad[..., None])[..., 0]
+    return xp.matmul(grad, y.swapaxes(-1, -2))
+
+
+@composite()
+def matmul_right_grad(xp: Any, g: Any, x: Any, *, shape: Any) -> Any:
+    """Gradient of matmul_right for its `grad`: x @ g. Result: shape of grad."""
+    if x.ndim > 1 and len(shape) == 1:
+        return xp.squeeze(xp.matmul(x, xp.expand_dims(g, axis=-1)), axis=-1)
+    return x * g if len(shape) == 1 else xp.matmul(x, g)
+
+
+@composite()
+def matmul_right_factor(xp: Any, g: Any, grad: Any, *, shape: Any, ndim: int) -> Any:
+    """Gradient of matmul_right for x, of `ndim` dimensions. Result: broadcasts to x by summing."""
+    if len(shape) == 1:
+        if ndim == 1:
+            return g * grad
+        return xp.expand_dims(grad, axis=-1) * xp.expand_dims(g, axis=-2)
+    if ndim == 1:
+        return xp.squeeze(xp.matmul(g, xp.expand_dims(grad, axis=-1)), axis=-1)
+    return xp.matmul(grad, xp.matrix_transpose(g))
+
+
+@op(
+    torch=None,
+    x=lambda xp, g, grad, shape, x_shape: xp.matmul_right_factor(
+        g, grad, shape=shape, ndim=len(x_shape)
+    ),
+    grad=lambda xp, g, x, shape: xp.matmul_right_grad(g, x, shape=shape),
+)
+def matmul_right(xp: Any, x: Any, grad: Any, *, shape: Any) -> Any:
+    """Gradient of matmul for its second input, of this shape: x^T @ grad.
+
+    grad: as matmul(x, y). Result: broadcasts to `shape` by summing.
     """
     if x.ndim == 1:
-        if len(shape) == 1:
-            return g * x
-        return xp.expand_dims(x, axis=-1) * xp.expand_dims(g, axis=-2)
+        return grad * x if len(shape) == 1 else x[:, None] * grad[..., None, :]
     if len(shape) == 1:
-        return xp.squeeze(xp.matmul(xp.matrix_transpose(x), xp.expand_dims(g, axis=-1)), axis=-1)
-    if x.ndim > 2 and len(shape) == 2:
-        rows = (
-            xp.reshape(x, shape=(-1, x.shape[-1])) if x.shape[-1] else xp.reshape(x, shape=(1, 0))
-        )
-        if x.shape[-1] and g.shape[-1]:
-            return xp.matmul(xp.matrix_transpose(rows), xp.reshape(g, shape=(-1, g.shape[-1])))
-    return xp.matmul(xp.matrix_transpose(x), g)
+        return xp.matmul(x.swapaxes(-1, -2), grad[..., None])[..., 0]
+    if x.ndim > 2 == len(shape) and x.size and grad.size:  # one product for the whole batch
+        return xp.matmul(x.reshape(-1, x.shape[-1]).T, grad.reshape(-1, grad.shape[-1]))
+    return xp.matmul(x.swapaxes(-1, -2), grad)
 
 
 @op(
@@ -47,7 +94,7 @@ def matmul_right(xp: Any, g: Any, x: Any, *, shape: Any) -> Any:
     operator="matmul",
     promote="same",
     x=lambda xp, g, y, x_shape: xp.matmul_left(g, y, shape=x_shape),
-    y=lambda xp, g, x, y_shape: xp.matmul_right(g, x, shape=y_shape),
+    y=lambda xp, g, x, y_shape: xp.matmul_right(x, g, shape=y_shape),
 )
 def matmul(xp: Any, x: Any, y: Any) -> Any:
     """Matrix product over the last two dimensions, the others broadcasting; a vector is a row or a

@@ -1,4 +1,4 @@
-"""The affine map and its two transposes: three ops closed under differentiation."""
+"""The affine map and its gradients: ops closed under differentiation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _affine(xp: Any, x: Array, matrix: Array) -> Array:
     promote="same",
     x=lambda xp, g, weight: xp.linear_input(g, weight),
     weight=lambda xp, g, x: xp.linear_weight(g, x),
-    bias=lambda xp, g: g,
+    bias=lambda xp, g: xp.linear_bias(g),
 )
 def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight.T + bias.
@@ -76,3 +76,12 @@ def linear_weight(xp: Any, grad: Array, x: Array) -> Array:
     grad: (..., out), x: (..., in). Result: (out, in).
     """
     return xp.dot(_rows(grad).T, _rows(x))
+
+
+@op(method=False, linear=True, grad=lambda xp, g, grad_shape: xp.broadcast_to(g, shape=grad_shape))
+def linear_bias(xp: Any, grad: Array) -> Array:
+    """The sum over leading axes, the gradient of `linear` for its bias. grad: (..., out).
+
+    Result: (out,). One reduction, where conform would need several calls.
+    """
+    return xp.add.reduce(_rows(grad), 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from gradhook.ops.table import composite, op
+from gradhook.ops.table import op
 
 Array = Any
 
@@ -42,11 +42,6 @@ def binary_cross_entropy_terms(xp: Any, x: Array, target: Array) -> Array:
     log = xp.where(inside, xp.maximum(xp.log(xp.where(inside, x, 1)), low), low)
     log_rest = xp.where(below, xp.maximum(xp.log1p(-xp.where(below, x, 0)), low), low)
     return (target - 1) * log_rest - target * log
-
-
-def _class_axis(x: Array) -> int:
-    """Scores are (classes,) or (batch, classes, ...)."""
-    return 0 if x.ndim == 1 else 1
 
 
 def _safe(xp: Any, target: Array, ignore_index: int | None) -> tuple[Array, Array | None]:
@@ -106,98 +101,78 @@ def place_class(
     return out
 
 
+def _over_count(xp: Any, x: Any, target: Array, ignore_index: int | None, reduction: str) -> Any:
+    """x divided by the number of targets that count ("mean"), or x itself ("sum")."""
+    if reduction == "sum":
+        return x
+    if ignore_index is None:
+        return x / prod(target.shape)
+    return x / xp.asarray(xp.count_nonzero(target != ignore_index), dtype=x.dtype)
+
+
 @op(
     method=False,
     linear=True,
-    p=lambda xp, g, target, ignore_index: xp.where_counted(g, target, ignore_index=ignore_index),
+    x=lambda xp, g, target, x_shape, ignore_index, reduction: xp.nll_loss_input(
+        g, target, shape=x_shape, ignore_index=ignore_index, reduction=reduction
+    ),
     target=None,
 )
-def minus_one_hot(xp: Any, p: Array, target: Array, *, ignore_index: int | None = None) -> Array:
-    """p - one_hot(target), 0 where the target is ignore_index.
+def nll_loss(
+    xp: Any,
+    x: Array,
+    target: Array,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Array:
+    """The mean or sum of -x at each target's class, over targets that are not ignore_index.
 
-    p: (classes,) or (batch, classes, *rest). Result: as p.
+    x: (classes,) or (batch, classes, *rest), floating; target: class indices in range, x's shape
+    without the classes. reduction: "mean" or "sum". Result: 0-d, dtype of x; a mean over nothing
+    is NaN.
     """
     safe, valid = _safe(xp, target, ignore_index)
-    out = p.copy()
-    out[_at(xp, safe)] -= 1
+    picked = x[_at(xp, safe)]
     if valid is not None:
-        out *= xp.expand_dims(valid, _class_axis(p))
+        picked = picked * valid
+    return _over_count(xp, -picked.sum(), target, ignore_index, reduction)
+
+
+@op(
+    method=False,
+    linear=True,
+    grad=lambda xp, g, target, ignore_index, reduction: xp.nll_loss(
+        g, target, ignore_index=ignore_index, reduction=reduction
+    ),
+    target=None,
+)
+def nll_loss_input(
+    xp: Any,
+    grad: Array,
+    target: Array,
+    *,
+    shape: tuple[int, ...],
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Array:
+    """The gradient of nll_loss for x. grad: 0-d, target: class indices. Result: exactly `shape`."""
+    safe, valid = _safe(xp, target, ignore_index)
+    share = _over_count(xp, -grad, target, ignore_index, reduction)
+    out = xp.zeros(shape, dtype=grad.dtype)
+    out[_at(xp, safe)] = share if valid is None else share * valid
     return out
 
 
 @op(
     method=False,
     linear=True,
-    p=lambda xp, g, target, ignore_index: xp.where_counted(g, target, ignore_index=ignore_index),
+    x=lambda xp, g, target, ignore_index: xp.mask_ignored(g, target, ignore_index=ignore_index),
     target=None,
 )
-def where_counted(xp: Any, p: Array, target: Array, *, ignore_index: int | None = None) -> Array:
-    """p, 0 where the target is ignore_index. p: (classes,) or (batch, classes, *rest). Result: as p."""
-    if ignore_index is None:
-        return p.copy()
-    return p * xp.expand_dims(target != ignore_index, _class_axis(p))
+def mask_ignored(xp: Any, x: Array, target: Array, *, ignore_index: int) -> Array:
+    """x with zeros for all classes where the target is ignore_index. Result: shape of x.
 
-
-@op(
-    method=False,
-    linear=True,
-    x=lambda xp, g, target, ignore_index, reduction: xp.over_count(
-        g, target, ignore_index=ignore_index, reduction=reduction
-    ),
-    target=None,
-)
-def over_count(
-    xp: Any, x: Array, target: Array, *, ignore_index: int | None, reduction: str
-) -> Array:
-    """x divided by the number of targets that count ("mean"), or x ("sum").
-
-    Result: shape and dtype of x.
+    x: (classes,) or (batch, classes, *rest), target: x's shape without the classes, integer.
     """
-    if reduction == "sum":
-        return x.copy()
-    return x / _count(xp, target, ignore_index, x.dtype)
-
-
-def _count(xp: Any, target: Array, ignore_index: int | None, dtype: Any) -> Any:
-    if ignore_index is None:
-        return prod(target.shape)
-    return xp.asarray(xp.count_nonzero(target != ignore_index), dtype=dtype)
-
-
-@composite(method=False)
-def cross_entropy_vjp(
-    xp: Any, g: Array, x: Array, target: Array, *, ignore_index: int | None, reduction: str
-) -> Array:
-    """(softmax - one_hot) * g / count, the gradient of cross_entropy. Result: shape of x."""
-    p = xp.softmax(x, axis=0 if x.ndim == 1 else 1)
-    share = xp.over_count(g, target, ignore_index=ignore_index, reduction=reduction)
-    return xp.multiply(xp.minus_one_hot(p, target, ignore_index=ignore_index), share)
-
-
-@op(
-    method=False,
-    x=lambda xp, g, x, target, ignore_index, reduction: xp.cross_entropy_vjp(
-        g, x, target, ignore_index=ignore_index, reduction=reduction
-    ),
-    target=None,
-)
-def cross_entropy(
-    xp: Any, x: Array, target: Array, *, ignore_index: int | None = None, reduction: str = "mean"
-) -> Array:
-    """The mean or sum of -log_softmax(x) at each target's class; targets equal to ignore_index do
-    not count.
-
-    x: scores, (classes,) or (batch, classes, *rest), floating; target: class indices in range, x's
-    shape without the classes. reduction: "mean" or "sum". Result: 0-d, dtype of x; NaN for a mean
-    over nothing.
-    """
-    axis = _class_axis(x)
-    safe, valid = _safe(xp, target, ignore_index)
-    shifted = x - xp.max(x, axis=axis, keepdims=True)
-    losses = xp.log(xp.exp(shifted).sum(axis=axis))
-    losses -= shifted[_at(xp, safe)]
-    if valid is not None:
-        losses *= valid
-    if reduction == "sum":
-        return losses.sum()
-    return losses.sum() / _count(xp, target, ignore_index, x.dtype)
+    return x * xp.expand_dims(target != ignore_index, 0 if x.ndim == 1 else 1)

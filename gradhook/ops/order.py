@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradhook.ops.axes import wrap
+from gradhook.ops.cumulative import scanned
 from gradhook.ops.table import op
 
 
@@ -235,11 +236,11 @@ def cummin(xp: Any, x: Any, *, axis: int) -> tuple[Any, Any]:
 def _running(xp: Any, ufunc: Any, x: Any, axis: int) -> tuple[Any, Any]:
     axis = wrap(axis, x.ndim)
     lifted = _lifted(x)
-    values = ufunc.accumulate(lifted, axis=axis)
+    values = scanned(xp, ufunc, lifted, axis)
     n = lifted.shape[axis]
     along = xp.arange(n).reshape((n,) + (1,) * (lifted.ndim - 1 - axis))
     hit = (lifted == values) | (xp.isnan(lifted) if lifted.dtype.kind == "f" else False)
-    index = xp.maximum.accumulate(xp.where(hit, along, 0), axis=axis)
+    index = scanned(xp, xp.maximum, xp.where(hit, along, 0), axis)
     return values.reshape(x.shape), index.reshape(x.shape)
 
 

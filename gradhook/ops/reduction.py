@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradhook.dtypes import accumulation, raw
-from gradhook.ops.axes import count, reduced, wrap, wrap_all
+from gradhook.ops.axes import count, plain, reduced, wrap, wrap_all
 from gradhook.ops.shape import repeated
 from gradhook.ops.table import composite, op
 
@@ -23,6 +23,8 @@ def expand_reduced(
 
     x: reduced `shape`. Result: `shape`, a view.
     """
+    if x.ndim == 0 and type(x).__module__ == "numpy":
+        return xp.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     return repeated(xp, x if keepdims else x.reshape(reduced(shape, axis)), shape)
 
 
@@ -40,13 +42,12 @@ def sum(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False, dtype: Any
     """
     if dtype is not None:
         x = x.astype(raw(dtype))
-    if axis is not None:
-        axis = wrap_all(axis, x.ndim)
+    axis = plain(axis, x.ndim)
     kind = x.dtype.kind
     if kind in "biu":
         return x.sum(axis=axis, keepdims=keepdims, dtype=dtype or "i8")
     if x.dtype.itemsize == 2:
-        return x.sum(axis=axis, keepdims=keepdims, dtype=accumulation(x.dtype)).astype(x.dtype)
+        return x.sum(axis=axis, keepdims=keepdims, dtype="f4").astype(x.dtype)
     return x.sum(axis=axis, keepdims=keepdims)
 
 
@@ -59,15 +60,14 @@ def sum_to(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     Errors: ValueError when `shape` does not broadcast to x.shape.
     """
     extra = x.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(
-        k + extra for k, n in enumerate(shape) if n == 1 != x.shape[k + extra]
-    )
-    wide = accumulation(x.dtype)
-    return (
-        x.sum(axis=axes, keepdims=True, dtype=wide)
-        .reshape(shape)
-        .astype(x.dtype, copy=wide != x.dtype)
-    )
+    wide = accumulation(x.dtype) if x.dtype.itemsize == 2 else None
+    if extra > 0 and x.shape[extra:] == shape:  # a bias: leading axes only
+        out = x.sum(axis=0 if extra == 1 else tuple(range(extra)), dtype=wide)
+    else:
+        repeated_axes = [k + extra for k, n in enumerate(shape) if n == 1 != x.shape[k + extra]]
+        axes = (*range(extra), *repeated_axes)
+        out = x.sum(axis=axes, keepdims=True, dtype=wide).reshape(shape)
+    return out if wide is None else out.astype(x.dtype)
 
 
 @composite()
@@ -103,9 +103,11 @@ def mean(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False, dtype: An
             "complex dtype. "
             f"Got: {'Long' if x.dtype == 'i8' else x.dtype.name}"
         )
-    axes = None if axis is None else wrap_all(axis, x.ndim)
-    total = x.sum(axis=axes, keepdims=keepdims, dtype=accumulation(x.dtype))
-    return (total / x.dtype.type(count(x.shape, axes))).astype(x.dtype, copy=False)
+    n = x.size if axis is None else count(x.shape, axis)
+    if x.dtype.itemsize == 2:
+        total = x.sum(axis=plain(axis, x.ndim), keepdims=keepdims, dtype="f4")
+        return (total / n).astype(x.dtype)
+    return x.sum(axis=plain(axis, x.ndim), keepdims=keepdims) / n
 
 
 @composite()

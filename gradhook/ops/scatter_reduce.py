@@ -126,15 +126,21 @@ def scatter_reduce(
     if not index.size:
         return result
     shape, at = _lift(x.shape, index)
-    flat = _flat(xp, shape, at, axis).ravel()
-    values, target = _sources(xp, src, index).ravel(), result.reshape(-1)
+    flat = _flat(xp, shape, at, axis)
+    values, target = _sources(xp, src, index).reshape(at.shape), result.reshape(-1)
     if not include_self:
         start = {"prod": 1, "amax": _least(xp, x.dtype), "amin": _most(xp, x.dtype)}.get(reduce, 0)
         target[flat] = start
-    getattr(xp, _UFUNCS[reduce]).at(target, flat, values)
+    if _UFUNCS[reduce] == "add":
+        xp.add.at(target, flat.ravel(), values.ravel())
+    else:  # within one step along the axis no place occurs twice; CuPy has no multiply.at
+        ufunc = getattr(xp, _UFUNCS[reduce])
+        for k in range(at.shape[axis]):
+            here = (*(slice(None),) * axis, k)
+            target[flat[here]] = ufunc(target[flat[here]], values[here])
     if reduce == "mean":
         counts = xp.full(target.shape, int(include_self), "i8")
-        xp.add.at(counts, flat, 1)
+        xp.add.at(counts, flat.ravel(), 1)
         counts = xp.maximum(counts, 1)
         target[...] = target / counts if x.dtype.kind in "fc" else target // counts
     return result

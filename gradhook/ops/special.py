@@ -6,6 +6,7 @@ lgamma 3e-14 and digamma 2e-13 of max(1, |result|).
 
 from __future__ import annotations
 
+from math import erf as math_erf
 from math import factorial
 from typing import Any
 
@@ -140,13 +141,16 @@ _BERNOULLI = (
     -3617 / 510,
 )  # B2, B4, ...
 _SHIFT = 10
+_FEW = 256  # elements up to which the C library, one by one, is faster
 
 
 def _horner(x: Any, coefficients: tuple[float, ...]) -> Any:
     """The polynomial with these coefficients, highest power first."""
-    result = x * coefficients[0] + coefficients[1]
+    result = x * coefficients[0]
+    result += coefficients[1]
     for c in coefficients[2:]:
-        result = result * x + c
+        result *= x
+        result += c
     return result
 
 
@@ -154,6 +158,8 @@ def error_function(xp: Any, x: Any) -> Any:
     """erf of an array, 4e-16 relative in float64; two rational functions and one exponential."""
     if x.dtype.itemsize == 2:
         return error_function(xp, x.astype("f4")).astype(x.dtype)
+    if x.size <= _FEW and type(x).__module__ == "numpy":
+        return xp.array([math_erf(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)
     size = xp.minimum(xp.abs(x), x.dtype.type(6))
     square = size * size
     inner = x * (_horner(square, _ERF_P) / _horner(square, _ERF_Q))

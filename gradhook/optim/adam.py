@@ -125,7 +125,7 @@ class Adam(Optimizer):
     def _start(self, p: Tensor, group: Group) -> dict[str, Any]:
         """The state of a parameter before its first step."""
         xp = ARRAY_MODULES[type(p._a)]
-        state = self.state[p]
+        state: dict[str, Any] = self.state[p]
         state["step"] = make(np.zeros((), np.float32))
         for name in ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())):
             state[name] = make(xp.zeros_like(p._a))

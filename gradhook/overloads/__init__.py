@@ -15,16 +15,30 @@ from gradhook.overloads import (
     arithmetic,
     arrange,
     convert,
+    creating,
     gathering,
     joining,
     order,
     products,
+    quantiles,
     reduction,
     shape,
     writes,
 )
 
-_MODULES = (arithmetic, arrange, convert, gathering, joining, order, products, reduction, shape)
+_MODULES = (
+    arithmetic,
+    arrange,
+    convert,
+    creating,
+    gathering,
+    joining,
+    order,
+    products,
+    quantiles,
+    reduction,
+    shape,
+)
 
 __all__: list[str] = []
 METHODS: dict[str, Callable[..., Any]] = {}

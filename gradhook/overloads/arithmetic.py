@@ -13,73 +13,24 @@ from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
 RENAMED = {"where": "where_method", "__rdiv__": "rdiv", "__rtruediv__": "rdiv"}
-TENSOR_FIRST = (
-    "eq",
-    "ne",
-    "not_equal",
-    "lt",
-    "less",
-    "le",
-    "less_equal",
-    "gt",
-    "greater",
-    "ge",
-    "greater_equal",
-    "maximum",
-    "minimum",
+TENSOR_FIRST = tuple(
+    """
+    eq ne not_equal lt less le less_equal gt greater ge greater_equal maximum minimum
+""".split()
 )
 FUNCTIONS = (
-    "add",
-    "sub",
-    "subtract",
-    "rsub",
-    "div",
-    "divide",
-    "true_divide",
-    "float_power",
-    "where",
-    "masked_fill",
-    "clamp",
-    "clip",
-    "softmax",
-    "log_softmax",
-    "equal",
-    "allclose",
-    "is_nonzero",
-    "is_floating_point",
-    "is_complex",
-    "numel",
-    "result_type",
-    "can_cast",
-    "promote_types",
-    "ldexp",
-    "polygamma",
-    "mvlgamma",
-    "dist",
+    *"""
+    add sub subtract rsub div divide true_divide float_power where masked_fill clamp clip
+    softmax log_softmax equal allclose is_nonzero is_floating_point is_complex numel
+    result_type can_cast promote_types ldexp polygamma mvlgamma dist
+""".split(),
     *TENSOR_FIRST,
 )
 METHODS = (
-    "add",
-    "sub",
-    "subtract",
-    "div",
-    "divide",
-    "true_divide",
-    "float_power",
-    "where",
-    "masked_fill",
-    "clamp",
-    "clip",
-    "softmax",
-    "log_softmax",
-    "equal",
-    "allclose",
-    "is_nonzero",
-    "ldexp",
-    "polygamma",
-    "mvlgamma",
-    "dist",
-    "__rdiv__",
+    *"""
+    add sub subtract div divide true_divide float_power where masked_fill clamp clip softmax
+    log_softmax equal allclose is_nonzero ldexp polygamma mvlgamma dist __rdiv__
+""".split(),
     *TENSOR_FIRST,
 )
 PROPERTIES: tuple[str, ...] = ()

@@ -14,19 +14,11 @@ from gradhook.overloads.recorded import ops, tensor_of
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = (
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_tensors",
-    "broadcast_shapes",
-    "rot90",
-    "fliplr",
-    "flipud",
-    "meshgrid",
-    "tril_indices",
-    "triu_indices",
-    "isin",
+FUNCTIONS = tuple(
+    """
+    atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_shapes rot90 fliplr flipud
+    meshgrid tril_indices triu_indices isin
+""".split()
 )
 METHODS = ("rot90", "fliplr", "flipud")
 PROPERTIES: tuple[str, ...] = ()

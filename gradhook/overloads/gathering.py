@@ -12,37 +12,18 @@ from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = (
-    "masked_select",
-    "nonzero",
-    "argwhere",
-    "take",
-    "take_along_dim",
-    "scatter",
-    "index_put",
-    "index_fill",
-    "masked_scatter",
-    "select_scatter",
-    "slice_scatter",
-    "diagonal_scatter",
-    "scatter_reduce",
+FUNCTIONS = tuple(
+    """
+    masked_select nonzero argwhere take take_along_dim scatter index_put index_fill
+    masked_scatter select_scatter slice_scatter diagonal_scatter scatter_reduce
+""".split()
 )
-METHODS = (
-    "masked_select",
-    "nonzero",
-    "argwhere",
-    "take",
-    "take_along_dim",
-    "scatter",
-    "index_put",
-    "index_fill",
-    "masked_scatter",
-    "select_scatter",
-    "slice_scatter",
-    "diagonal_scatter",
-    "scatter_reduce",
-    "__getitem__",
-    "__setitem__",
+METHODS = tuple(
+    """
+    masked_select nonzero argwhere take take_along_dim scatter index_put index_fill
+    masked_scatter select_scatter slice_scatter diagonal_scatter scatter_reduce __getitem__
+    __setitem__
+""".split()
 )
 PROPERTIES: tuple[str, ...] = ()
 

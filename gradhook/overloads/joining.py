@@ -12,24 +12,11 @@ from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = (
-    "cat",
-    "concat",
-    "concatenate",
-    "stack",
-    "hstack",
-    "vstack",
-    "row_stack",
-    "dstack",
-    "column_stack",
-    "split",
-    "split_with_sizes",
-    "chunk",
-    "tensor_split",
-    "hsplit",
-    "vsplit",
-    "dsplit",
-    "block_diag",
+FUNCTIONS = tuple(
+    """
+    cat concat concatenate stack hstack vstack row_stack dstack column_stack split
+    split_with_sizes chunk tensor_split hsplit vsplit dsplit block_diag
+""".split()
 )
 METHODS = ("split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit")
 PROPERTIES: tuple[str, ...] = ()

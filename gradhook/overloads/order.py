@@ -11,27 +11,16 @@ from gradhook.overloads.recorded import multi, ops, tensor_of
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = (
-    "searchsorted",
-    "sort",
-    "argsort",
-    "msort",
-    "topk",
-    "kthvalue",
-    "unique",
-    "unique_consecutive",
-    "bincount",
-    "bucketize",
+FUNCTIONS = tuple(
+    """
+    searchsorted sort argsort msort topk kthvalue unique unique_consecutive bincount
+    bucketize
+""".split()
 )
-METHODS = (
-    "sort",
-    "argsort",
-    "msort",
-    "topk",
-    "kthvalue",
-    "unique",
-    "unique_consecutive",
-    "bincount",
+METHODS = tuple(
+    """
+    sort argsort msort topk kthvalue unique unique_consecutive bincount
+""".split()
 )
 PROPERTIES: tuple[str, ...] = ()
 

@@ -13,44 +13,17 @@ from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = (
-    "max",
-    "min",
-    "std",
-    "var",
-    "std_mean",
-    "var_mean",
-    "prod",
-    "all",
-    "any",
-    "norm",
-    "median",
-    "nanmedian",
-    "aminmax",
-    "nansum",
-    "nanmean",
-    "cummax",
-    "cummin",
-    "diff",
+FUNCTIONS = tuple(
+    """
+    max min std var std_mean var_mean prod all any norm median nanmedian aminmax nansum
+    nanmean cummax cummin diff
+""".split()
 )
-METHODS = (
-    "max",
-    "min",
-    "std",
-    "var",
-    "prod",
-    "all",
-    "any",
-    "norm",
-    "median",
-    "nanmedian",
-    "aminmax",
-    "nansum",
-    "nanmean",
-    "cummax",
-    "cummin",
-    "diff",
-    "sum_to_size",
+METHODS = tuple(
+    """
+    max min std var prod all any norm median nanmedian aminmax nansum nanmean cummax cummin
+    diff sum_to_size
+""".split()
 )
 PROPERTIES: tuple[str, ...] = ()
 

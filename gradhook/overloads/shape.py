@@ -12,39 +12,17 @@ from gradhook.overloads.recorded import ops, tensor_of
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = (
-    "narrow",
-    "select",
-    "repeat_interleave",
-    "flip",
-    "permute",
-    "reshape",
-    "tile",
-    "adjoint",
-    "resolve_conj",
-    "resolve_neg",
-    "diagflat",
+FUNCTIONS = tuple(
+    """
+    narrow select repeat_interleave flip permute reshape tile adjoint resolve_conj
+    resolve_neg diagflat
+""".split()
 )
-METHODS = (
-    "flip",
-    "permute",
-    "reshape",
-    "tile",
-    "expand",
-    "repeat",
-    "narrow",
-    "select",
-    "repeat_interleave",
-    "view",
-    "view_as",
-    "reshape_as",
-    "expand_as",
-    "unfold",
-    "adjoint",
-    "resolve_conj",
-    "resolve_neg",
-    "contiguous",
-    "diagflat",
+METHODS = tuple(
+    """
+    flip permute reshape tile expand repeat narrow select repeat_interleave view view_as
+    reshape_as expand_as unfold adjoint resolve_conj resolve_neg contiguous diagflat
+""".split()
 )
 PROPERTIES = ("T", "mT", "H", "mH", "real", "imag")
 

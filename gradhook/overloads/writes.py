@@ -180,7 +180,7 @@ def _turned(name: str) -> Callable[..., Tensor]:
         result = getattr(functions, name)(self, *args, **kwargs)
         node = edge_of(result)
         self._a, self._nr = result._a, result._nr
-        self._node = node  # type: ignore[assignment]
+        self._node = node
         if self._view is not None:
             self._view = result._view
         return self

@@ -100,19 +100,9 @@ def rms_norm(x, weight=None, *, axis, eps):
     return y * (1 if weight is None else weight)
 
 
-def losses(x, target, ignore_index):
-    """-log softmax at each target, and which count; scores of shape (batch, classes)."""
-    p = np.exp(x) / np.exp(x).sum(1, keepdims=True)
-    counts = target != ignore_index if ignore_index is not None else np.ones(len(target), bool)
-    picked = [
-        -np.log(p[k, t]) if c else 0.0 for k, (t, c) in enumerate(zip(target, counts, strict=True))
-    ]
-    return np.array(picked), counts
-
-
-def cross_entropy(x, target, *, ignore_index=None, reduction="mean"):
-    found, counts = losses(x, target, ignore_index)
-    return np.asarray(found.sum() / (counts.sum() if reduction == "mean" else 1))
+def nll(x, target, *, ignore_index=None, reduction="mean"):
+    picked = [-x[k, t] for k, t in enumerate(target) if t != ignore_index]
+    return np.asarray(np.mean(picked) if reduction == "mean" else np.sum(picked))
 
 
 def pad(x, *, pad, value=0):
@@ -144,6 +134,7 @@ ROWS = {
         ref=lambda g, x: np.einsum("abo,abi->oi", g, x),
         complexes=True,
     ),
+    "linear_bias": case(normal(2, 5, 4), ref=lambda g: g.sum((0, 1)), complexes=True),
     "convolution": [
         case(IMAGE, FILTERS, normal(6, seed=3), ref=convolve, second=False, **GEOMETRY),
         case(SMALL, SMALL_FILTERS, normal(2), ref=convolve, groups=2, padding=1),
@@ -244,25 +235,20 @@ ROWS = {
         case(normal(4), T, shape=(4, 3), ref=lambda g, t, shape: np.eye(3)[t] * g[:, None]),
         case(normal(4), T, shape=(4, 3), ignore_index=0),
     ],
-    "minus_one_hot": [
-        case(X, T, ref=lambda p, t, **_: p - np.eye(3)[t]),
-        case(X, T, ignore_index=2, ref=lambda p, t, **_: (p - np.eye(3)[t]) * (t != 2)[:, None]),
-    ],
-    "where_counted": [
-        case(X, T, ref=lambda p, t, **_: p),
-        case(X, T, ignore_index=2, ref=lambda p, t, **_: p * (t != 2)[:, None]),
-    ],
-    "over_count": [
-        case(normal(2), T, ignore_index=2, reduction="mean", ref=lambda x, *_, **__: x / 2),
-        case(normal(2), T, ignore_index=None, reduction="sum", ref=lambda x, *_, **__: x),
-    ],
-    "cross_entropy": [
-        case(X, T, ref=cross_entropy),
-        case(X, T, reduction="sum", ref=cross_entropy),
-        case(X, T, ignore_index=2, ref=cross_entropy),
-        case(normal(3), np.array(1), ref=lambda x, t: -np.log(np.exp(x[1]) / np.exp(x).sum())),
+    "nll_loss": [
+        case(X, T, ref=nll),
+        case(X, T, reduction="sum", ref=nll),
+        case(X, T, ignore_index=2, ref=nll),
+        case(normal(3), np.array(1), ref=lambda x, t: -x[1]),
         case(normal(2, 3, 2), integers(2, 2, high=3)),
     ],
+    "nll_loss_input": [
+        case(normal(), T, shape=(4, 3), ref=lambda g, t, shape: -g * np.eye(3)[t] / 4),
+        case(normal(), T, shape=(4, 3), ignore_index=2, reduction="sum"),
+    ],
+    "mask_ignored": case(
+        X, T, ignore_index=2, ref=lambda x, t, ignore_index: x * (t != 2)[:, None]
+    ),
     "embedding": [
         case(INDEX, ROWS_OF, ref=lambda i, w: w[i]),
         case(np.array(2), ROWS_OF, ref=lambda i, w: w[i]),

@@ -32,7 +32,13 @@ ROWS = {
         case(mask(3, 4), axis=0, ref=np.sum),
         case(integers(3).astype("i4"), ref=np.sum),
     ],
-    "sum_to": case(normal(2, 3, 4), shape=(3, 1), ref=lambda x, shape: x.sum(axis=(0, 2))[:, None]),
+    "sum_to": [
+        case(normal(2, 3, 4), shape=(3, 1), ref=lambda x, shape: x.sum(axis=(0, 2))[:, None]),
+        case(normal(2, 3, 4), shape=(3, 4), ref=lambda x, shape: x.sum(0), complexes=True),
+        case(normal(2, 3, 4), shape=(4,), ref=lambda x, shape: x.sum((0, 1))),
+        case(normal(2, 3), shape=(), ref=lambda x, shape: x.sum()),
+        case(normal(2, 3), shape=(2, 3), ref=lambda x, shape: x),
+    ],
     "mean": [
         case(normal(3, 4), ref=np.mean, complexes=True),
         case(normal(3, 4), axis=1, ref=np.mean),

@@ -4,7 +4,8 @@ check first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gradhook.functions import table_functions
 from gradhook.nn.functional.activation import (
@@ -68,6 +69,7 @@ from gradhook.nn.functional.pooling import (
     max_pool3d,
 )
 from gradhook.nn.functional.resample import interpolate
+from gradhook.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -134,5 +136,5 @@ __all__ += sorted(_generated)
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> Callable[..., Tensor]:
         """A function generated from the op table."""

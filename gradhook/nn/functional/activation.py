@@ -15,7 +15,7 @@ from gradhook.tensor import Tensor
 
 
 def _maybe_in_place(
-    f: Callable[..., Any], input: Tensor, inplace: bool, **attributes: Any
+    f: Callable[..., Tensor], input: Tensor, inplace: bool, **attributes: Any
 ) -> Tensor:
     """f(input), written into input itself when asked; its history then goes through a copy of the
     old values.

@@ -91,4 +91,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         else num_classes
     )
     module = ARRAY_MODULES[type(a)]
-    return make((a[..., None] == module.arange(classes)).astype(np.int64))
+    rows: Tensor = make((a[..., None] == module.arange(classes)).astype(np.int64))
+    return rows

@@ -204,7 +204,7 @@ def kl_div(
     else:
         losses = xp.xlogy(target, target) - target * input
     if reduction == "batchmean":
-        return xp.sum(losses) / input.shape[0]
+        return xp.sum(losses) / int(input._a.shape[0])
     return reduce_loss(losses, reduction_of(size_average, reduce, reduction))
 
 
@@ -277,6 +277,8 @@ def nll_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     classes = check_classes(input, target, weight)
     ignored = counted_targets(target._a, classes, ignore_index)
+    if weight is None and reduction != "none":
+        return xp.nll_loss(input, target, ignore_index=ignored, reduction=reduction)
     losses = -xp.pick_class(input, target, ignore_index=ignored)
     if weight is not None:
         weights = xp.gather_rows(weight, target, skip=ignored)
@@ -286,9 +288,7 @@ def nll_loss(
             if reduction == "mean"
             else reduce_loss(losses, reduction)
         )
-    if reduction == "none":
-        return losses
-    return xp.over_count(xp.sum(losses), target, ignore_index=ignored, reduction=reduction)
+    return losses
 
 
 def cross_entropy(
@@ -308,6 +308,20 @@ def cross_entropy(
     that do not count. label_smoothing: share of the target spread evenly over all classes. Errors:
     as nll_loss; RuntimeError for label_smoothing outside [0, 1].
     """
+    a, t = input._a, target._a
+    if (  # the usual call, with as little Python as can be
+        t.ndim == 1
+        and a.ndim == 2
+        and weight is None
+        and label_smoothing == 0.0
+        and (reduction == "mean" or reduction == "sum")
+        and size_average is reduce is None
+        and a.shape[0] == t.shape[0]
+        and t.dtype.kind in "iu"
+    ):
+        ignored = counted_targets(t, a.shape[1], ignore_index)
+        scores = xp.log_softmax(input, axis=1)
+        return xp.nll_loss(scores, target, ignore_index=ignored, reduction=reduction)
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
@@ -320,9 +334,9 @@ def cross_entropy(
         )
     classes = check_classes(input, target, weight)
     ignored = counted_targets(target._a, classes, ignore_index)
-    if weight is None and label_smoothing == 0.0 and reduction != "none":
-        return xp.cross_entropy(input, target, ignore_index=ignored, reduction=reduction)
     scores = xp.log_softmax(input, axis=0 if input._a.ndim == 1 else 1)
+    if weight is None and label_smoothing == 0.0 and reduction != "none":
+        return xp.nll_loss(scores, target, ignore_index=ignored, reduction=reduction)
     loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
     if label_smoothing == 0.0:
         return loss
@@ -341,15 +355,16 @@ def _smoothing(
     the main loss does.
     """
     weighted = scores if weight is None else scores * _per_class(weight, scores._a.ndim)
-    losses = -xp.sum(
-        xp.where_counted(weighted, target, ignore_index=ignored),
-        axis=0 if scores._a.ndim == 1 else 1,
-    )
+    if ignored is not None:
+        weighted = xp.mask_ignored(weighted, target, ignore_index=ignored)
+    losses = -xp.sum(weighted, axis=0 if scores._a.ndim == 1 else 1)
     if reduction != "mean":
         return reduce_loss(losses, reduction)
     if weight is not None:
         return xp.sum(losses) / xp.sum(xp.gather_rows(weight, target, skip=ignored))
-    return xp.over_count(xp.sum(losses), target, ignore_index=ignored, reduction="mean")
+    if ignored is None:
+        return xp.mean(losses)
+    return xp.sum(losses) / xp.sum(xp.not_equal(target, ignored))
 
 
 def _with_probabilities(

@@ -80,10 +80,13 @@ def rms_norm(
     return xp.rms_norm(input, weight, axis=axis, eps=epsilon)
 
 
-def _per_channel(value: Tensor | None, ndim: int) -> Tensor | None:
-    return (
-        value if value is None or ndim <= 2 else xp.reshape(value, shape=(-1, *(1,) * (ndim - 2)))
-    )
+def _per_channel(value: Tensor, ndim: int) -> Tensor:
+    """A value a channel, (channels,), as it broadcasts to (batch, channels, ...)."""
+    return value if ndim <= 2 else xp.reshape(value, shape=(-1, *(1,) * (ndim - 2)))
+
+
+def _optional(value: Tensor | None, ndim: int) -> Tensor | None:
+    return None if value is None else _per_channel(value, ndim)
 
 
 def _update_running(
@@ -139,9 +142,7 @@ def batch_norm(
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if a.size:
         _update_running(input, axes, running_mean, running_var, momentum)
-    return xp.batch_norm(
-        input, _per_channel(weight, ndim), _per_channel(bias, ndim), axis=axes, eps=eps
-    )
+    return xp.batch_norm(input, _optional(weight, ndim), _optional(bias, ndim), axis=axes, eps=eps)
 
 
 def group_norm(
@@ -207,7 +208,7 @@ def instance_norm(
                 running._a += batch.mean(axis=0) * momentum
                 bump(running)
     return xp.batch_norm(
-        input, _per_channel(weight, len(shape)), _per_channel(bias, len(shape)), axis=axes, eps=eps
+        input, _optional(weight, len(shape)), _optional(bias, len(shape)), axis=axes, eps=eps
     )
 
 

@@ -81,12 +81,11 @@ def interpolate(
 def _nearest(x: Tensor, axis: int, size: int, factor: float | None, mode: str) -> Tensor:
     old = int(x._a.shape[axis])
     step = 1 / factor if factor else old / size
-    places = np.arange(size, dtype=np.float32 if x._a.dtype.itemsize <= 4 else np.float64)
-    chosen = (
-        np.floor((places + 0.5) * step)
-        if mode == "nearest-exact"
-        else np.floor(places * places.dtype.type(step))
-    )
+    places: Any = np.arange(size, dtype=np.float32 if x._a.dtype.itemsize <= 4 else np.float64)
+    if mode == "nearest-exact":
+        chosen = np.floor((places + 0.5) * step)
+    else:
+        chosen = np.floor(places * places.dtype.type(step))
     return _select(x, chosen.astype(np.int64).clip(0, old - 1), axis)
 
 
@@ -109,4 +108,5 @@ def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners
     share = (at - low).astype(x._a.dtype).reshape(-1, *(1,) * (x._a.ndim - 1 - axis))
     weight = make(ARRAY_MODULES[type(x._a)].asarray(share))
     below, above = _select(x, low, axis), _select(x, high, axis)
-    return below + (above - below) * weight
+    result: Tensor = below + (above - below) * weight
+    return result

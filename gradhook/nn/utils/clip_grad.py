@@ -47,7 +47,7 @@ def get_total_norm(
         return make_tensor(0.0)
     xp = ARRAY_MODULES[type(arrays[0])]
     norms = [xp.asarray(_norm(xp, a, norm_type)) for a in arrays]
-    total = make(xp.asarray(_norm(xp, xp.stack(norms), norm_type)))
+    total: Tensor = make(xp.asarray(_norm(xp, xp.stack(norms), norm_type)))
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "

@@ -1,0 +1,48 @@
+"""Measures that need a process of their own: memory a graph node, time to import."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+_MEMORY = """
+import gc, numpy as np, {library} as lib
+gc.disable()
+def resident():
+    pages = int(open("/proc/self/statm").read().split()[1])
+    import resource
+    return pages * resource.getpagesize()
+a = lib.full((1,), 1.0)
+def build(n):
+    y = lib.tensor(np.ones(1, np.float32), requires_grad=True)
+    for _ in range(n):
+        y = y * a
+    return y
+build(1000).backward()
+before = resident()
+y = build({nodes})
+print((resident() - before) / {nodes})
+"""
+_IMPORT = """
+import time, numpy
+start = time.process_time()
+import {library}
+print(time.process_time() - start)
+"""
+
+
+def _run(text: str) -> float:
+    command = [sys.executable, "-c", text]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def memory_per_node(library: str, nodes: int = 100_000) -> float:
+    """Resident bytes a node of a chain of one-element multiplications, values included. Linux."""
+    return statistics.median(_run(_MEMORY.format(library=library, nodes=nodes)) for _ in range(3))
+
+
+def import_seconds(library: str, repeats: int = 7) -> float:
+    """Median CPU time that `import library` takes after NumPy was imported."""
+    _run(_IMPORT.format(library=library))  # the first one may compile .pyc files
+    return statistics.median(_run(_IMPORT.format(library=library)) for _ in range(repeats))

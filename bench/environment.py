@@ -1,0 +1,25 @@
+"""One thread everywhere: an environment that has to stand before NumPy is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# They choose OpenBLAS kernels for another CPU than this one: NumPy's products would be measured
+# with them and PyTorch's without. Unset together: one without the other is no valid choice.
+FOREIGN = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+_MARK = "GRADHOOK_BENCH_ENVIRONMENT"
+
+
+def cleaned(environment: dict[str, str]) -> dict[str, str]:
+    """The environment with one thread a library and without FOREIGN."""
+    kept = {name: value for name, value in environment.items() if name not in FOREIGN}
+    return {**kept, **THREADS, _MARK: "clean"}
+
+
+def restart_cleaned() -> None:
+    """Replace this process by `python -m bench` in the cleaned environment, unless it is in it."""
+    if os.environ.get(_MARK) != "clean":
+        command = [sys.executable, "-m", "bench", *sys.argv[1:]]
+        os.execve(sys.executable, command, cleaned(dict(os.environ)))

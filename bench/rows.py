@@ -1,0 +1,166 @@
+"""The rows of the table: what is done, by gradhook, by PyTorch and by raw NumPy.
+
+The text of a workload is the same for gradhook and PyTorch: it gets the library as `lib`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench import raw
+
+Array = np.ndarray[Any, Any]
+
+
+class Work(NamedTuple):
+    """step: does the work once. values: NumPy arrays that the last step computed, for the tests."""
+
+    step: Callable[[], object]
+    values: Callable[[], list[Array]]
+
+
+class Row(NamedTuple):
+    """build(lib): the workload over gradhook or torch; numpy: the same arithmetic without autograd.
+
+    target: the largest ratio gradhook / torch that is good enough, None where none was set.
+    """
+
+    name: str
+    target: float | None
+    build: Callable[[Any], Work]
+    numpy: Callable[[], Work] | None
+    rounds: int = 25
+
+
+def library(name: str) -> Any:
+    """gradhook or torch with its nn and optim; None for torch where it is not installed."""
+    try:
+        lib = importlib.import_module(name)
+    except ModuleNotFoundError:
+        if name == "gradhook":
+            raise
+        return None
+    for part in ("nn", "nn.functional", "optim"):
+        importlib.import_module(f"{name}.{part}")
+    if name == "torch":
+        lib.set_num_threads(1)
+    return lib
+
+
+def chain(scalars: bool, length: int = raw.CHAIN) -> Callable[[Any], Work]:
+    """y = y * a + b, `length` times, on 8 float32 elements; backward from the sum."""
+
+    def build(lib: Any) -> Work:
+        x = lib.tensor(raw.chain_input(), requires_grad=True)
+        a, b = raw.CHAIN_A, raw.CHAIN_B
+        if not scalars:
+            a, b = lib.full((8,), a), lib.full((8,), b)
+
+        def step() -> None:
+            x.grad = None
+            y = x
+            for _ in range(length):
+                y = y * a + b
+            y.sum().backward()
+
+        return Work(step, lambda: [x.grad.numpy()])
+
+    return build
+
+
+def mlp(lib: Any) -> Work:
+    """64-128-128-10, batch 32: forward, cross entropy, backward, SGD step, zero_grad."""
+    nn = lib.nn
+    model = nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
+    set_parameters(lib, model, raw.mlp_parameters())
+    images, labels = (lib.from_numpy(v) for v in raw.mlp_batch())
+    optimizer = lib.optim.SGD(model.parameters(), lr=raw.RATE)
+    cross_entropy = lib.nn.functional.cross_entropy
+
+    def step() -> None:
+        loss = cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return Work(step, lambda: [p.detach().numpy() for p in model.parameters()])
+
+
+def modules(hook: str | None) -> Callable[[Any], Work]:
+    """50 Linear(8, 8) one after the other, batch 4: forward, backward, zero_grad.
+
+    hook: None, "forward" (register_forward_hook) or "backward" (register_full_backward_hook) on
+    each of them; the hook does nothing but count.
+    """
+
+    def build(lib: Any) -> Work:
+        model = lib.nn.Sequential(*[lib.nn.Linear(8, 8) for _ in range(raw.LAYERS)])
+        set_parameters(lib, model, raw.layer_parameters())
+        x = lib.tensor(raw.layer_input(), requires_grad=True)
+        fired = [0]
+
+        def observe(module: Any, seen: Any, result: Any) -> None:
+            fired[0] += 1
+
+        for layer in model:
+            if hook == "forward":
+                layer.register_forward_hook(observe)
+            elif hook == "backward":
+                layer.register_full_backward_hook(observe)
+        first = next(iter(model))
+        kept: list[Array] = []
+
+        def step() -> None:
+            x.grad = None
+            model(x).sum().backward()
+            kept[:] = (x.grad, first.weight.grad)
+            model.zero_grad()
+
+        expected = 0 if hook is None else raw.LAYERS
+
+        def values() -> list[Array]:
+            assert fired[0] % raw.LAYERS == 0 and (fired[0] > 0) == (expected > 0)
+            return [g.numpy() for g in kept]
+
+        return Work(step, values)
+
+    return build
+
+
+def deep(lib: Any, length: int = raw.DEEP) -> Work:
+    """A chain of 100,000 multiplications of one element: forward, backward, release."""
+    x = lib.tensor(np.ones(1, np.float32), requires_grad=True)
+    a = lib.full((1,), raw.DEEP_A)
+
+    def step() -> None:
+        x.grad = None
+        y = x
+        for _ in range(length):
+            y = y * a
+        y.backward()
+
+    return Work(step, lambda: [x.grad.numpy()])
+
+
+def set_parameters(lib: Any, model: Any, arrays: list[Array]) -> None:
+    """Give a model the same float32 parameters in every library."""
+    with lib.no_grad():
+        for parameter, array in zip(model.parameters(), arrays, strict=True):
+            parameter.copy_(lib.from_numpy(array))
+
+
+ROWS = [
+    Row("chain of 1000 x (y * a + b), 8 elements", 0.60, chain(False), raw.chain),
+    Row("the same, a and b Python numbers", 0.60, chain(True), raw.chain),
+    Row("MLP 64-128-128-10 step, batch 32, SGD", 0.65, mlp, raw.mlp),
+    Row("50 Linear(8, 8), no hooks", 0.50, modules(None), raw.layers),
+    Row("50 Linear(8, 8), a forward hook on each", None, modules("forward"), raw.layers),
+    Row("50 Linear(8, 8), a full backward hook on each", 0.22, modules("backward"), raw.layers),
+    Row("graph of 100,000 nodes, one element", None, deep, raw.deep, rounds=7),
+]

@@ -1,0 +1,85 @@
+"""The benchmark's contenders compute the same numbers; its table, environment and errors."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+if not (ROOT / "bench" / "rows.py").is_file():
+    pytest.skip("bench/ is not in this copy of the sources", allow_module_level=True)
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+compare, environment, raw, rows, table = (
+    importlib.import_module(f"bench.{name}")
+    for name in ("compare", "environment", "raw", "rows", "table")
+)
+SHORT = {  # the two long rows, with fewer nodes
+    rows.ROWS[0].name: (rows.chain(False, length=20), lambda: raw.chain(20)),
+    rows.ROWS[1].name: (rows.chain(True, length=20), lambda: raw.chain(20)),
+    rows.ROWS[-1].name: (lambda lib: rows.deep(lib, 50), lambda: raw.deep(50)),
+}
+
+
+@pytest.mark.parametrize("name", ["gradhook", "torch"])
+@pytest.mark.parametrize("row", rows.ROWS, ids=[row.name for row in rows.ROWS])
+def test_a_row_computes_what_numpy_computes(row, name):
+    lib = rows.library(name)
+    if lib is None:
+        pytest.skip("PyTorch is not installed")
+    build, numpy = SHORT.get(row.name, (row.build, row.numpy))
+    work, reference = build(lib), numpy()
+    for _ in range(2):
+        work.step()
+        reference.step()
+    found, expected = work.values(), reference.values()
+    assert len(found) == len(expected) > 0
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype == np.float32 and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def test_compare_gives_each_contender_its_ratio():
+    def work(n):
+        return lambda: sum(range(n))
+
+    timings = compare.compare(
+        {"gradhook": work(30_000), "torch": work(3_000)}, rounds=3, sample_seconds=0.001
+    )
+    assert timings["gradhook"].ratio == 1
+    assert timings["torch"].low <= timings["torch"].ratio <= timings["torch"].high
+    assert all(timing.seconds > 0 for timing in timings.values())
+
+
+def test_a_line_says_whether_its_target_was_met():
+    own, raw_ = compare.Timing(1e-3, 1, 1, 1), compare.Timing(5e-4, 2, 1.9, 2.1)
+    row = rows.ROWS[0]
+    for ratio, verdict in ((0.5, " met"), (0.7, "NOT met")):
+        timings = {"gradhook": own, "numpy": raw_, "torch": compare.Timing(1, ratio, 0.4, 0.8)}
+        assert verdict in table._line(row, timings)
+    assert "met" not in table._line(row, {"gradhook": own, "numpy": raw_})  # without torch
+
+
+def test_the_environment_has_one_thread_and_no_foreign_kernels():
+    before = {"HOME": "/", "OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_L2_SIZE": "1"}
+    after = environment.cleaned(before)
+    assert after["HOME"] == "/" and after["OMP_NUM_THREADS"] == "1"
+    assert not set(environment.FOREIGN) & set(after)
+
+
+def test_the_command_prints_a_row_and_names_the_rows_it_knows():
+    def run(*arguments):
+        command = [sys.executable, "-m", "bench", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    done = run("--rows", "MLP", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 3 and "MLP 64-128-128-10 step" in done.stdout
+    wrong = run("--profile", "nothing so named")
+    assert wrong.returncode == 2 and rows.ROWS[2].name in wrong.stderr
