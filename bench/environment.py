@@ -13,9 +13,9 @@ _MARK = "GRADHOOK_BENCH_ENVIRONMENT"
 
 
 def cleaned(environment: dict[str, str]) -> dict[str, str]:
-    """The environment with one thread a library and without FOREIGN."""
+    """The environment with one thread a library, tensors on the CPU, and without FOREIGN."""
     kept = {name: value for name, value in environment.items() if name not in FOREIGN}
-    return {**kept, **THREADS, _MARK: "clean"}
+    return {**kept, **THREADS, "GRADHOOK_DEVICE": "cpu", _MARK: "clean"}
 
 
 def restart_cleaned() -> None:

@@ -29,12 +29,42 @@ def getitem(tensor: Tensor, index: Any) -> Tensor:
     Errors: IndexError out of range or for too many indices; TypeError for what is no index;
     ValueError for a step.
     """
+    basic = _quick(tensor._a.shape, index)
+    if basic is not None:
+        found: Tensor = ops.slice_view(tensor, index=basic)
+        return found
+    if type(index) is Tensor and index._a.ndim and index._a.dtype.kind == "i":
+        if type(index._a) is type(tensor._a) and tensor._a.ndim:
+            return ops.take_index(tensor, index=(index._a.copy(),))  # type: ignore[no-any-return]
     basic, arrays = split(tensor, index)
     view: Tensor = ops.slice_view(tensor, index=basic)
     if arrays is None:
         return view
     taken: Tensor = ops.take_index(view, index=arrays)
     return taken
+
+
+def _quick(shape: tuple[int, ...], index: Any) -> tuple[Any, ...] | None:
+    """The canonical form of an int, a slice or a tuple of them; None for other and for bad ones."""
+    items = index if type(index) is tuple else (index,)
+    if len(items) > len(shape):
+        return None
+    whole = len(items) < len(shape)
+    for item, n in zip(items, shape, strict=False):
+        kind = type(item)
+        if kind is int:
+            if not -n <= item < n:
+                return None
+        elif kind is slice:
+            whole = True
+            for part in (item.start, item.stop):
+                if part is not None and type(part) is not int:
+                    return None
+            if item.step is not None and (type(item.step) is not int or item.step <= 0):
+                return None
+        else:
+            return None
+    return items if whole else (*items, Ellipsis)
 
 
 def setitem(tensor: Tensor, index: Any, value: Any) -> None:

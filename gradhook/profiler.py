@@ -61,6 +61,28 @@ class transfers:
         _counters.set(tuple(c for c in _counters.get() if c is not self))
 
 
+counters = _counters.get  # the `transfers()` that count here and now
+
+
+class inside:
+    """What is counted within belongs to this module path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        self.outer = module_path.get()
+        module_path.set(f"{self.outer}.{self.path}" if self.outer else self.path)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        module_path.set(self.outer)
+
+
 def count_transfer(nbytes: int) -> None:
     """A copy of nbytes between device and host was made."""
     for counter in _counters.get():

@@ -75,16 +75,19 @@ class Storage:
         self._host = None
 
 
-def new_cell() -> Cell:
-    """A cell at version 0 without a Storage."""
-    return [0, None]
+LENT = Storage(None, lent=True)  # in the cell of a lent tensor until its Storage is asked for
+
+
+def is_lent(cell: Cell | None) -> bool:
+    """Whether a hook holds the tensor with this cell."""
+    return cell is not None and cell is not INFERENCE and cell[1] is not None and cell[1].lent
 
 
 def storage_in(cell: Cell, array: Any) -> Storage:
     """The Storage in a cell, made on first demand."""
     found = cell[1]
-    if found is None:
-        found = cell[1] = Storage(array, cell[0])
+    if found is None or found is LENT:
+        found = cell[1] = Storage(array, cell[0], lent=found is LENT)
     return found  # type: ignore[no-any-return]
 
 

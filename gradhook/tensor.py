@@ -19,7 +19,7 @@ from gradhook import backend, dtypes, printing
 from gradhook.autograd import binding, record
 from gradhook.autograd.views import edge_of
 from gradhook.size import Size
-from gradhook.storage import INFERENCE, Storage, storage_in
+from gradhook.storage import INFERENCE, Storage, is_lent, storage_in
 from gradhook.tensor_history import TensorHistory
 
 
@@ -165,8 +165,7 @@ class Tensor(TensorHistory):
         return self._exported(self._host())
 
     def _exported(self, host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        cell = self._v
-        if cell is not None and cell is not INFERENCE and cell[1] is not None and cell[1].lent:
+        if is_lent(self._v):
             host = host.view()
             host.flags.writeable = False
         return host

@@ -24,9 +24,9 @@ def test_a_code_block_runs_by_itself(number, capsys):
         assert printed in PRINTED
 
 
-def test_the_first_hook_is_ten_lines():
+def test_the_first_hook_is_ten_lines_or_less():
     lines = [line for line in BLOCKS[0].splitlines() if line.strip()]
-    assert len(lines) == 10 and PRINTED
+    assert len(lines) <= 10 and PRINTED
 
 
 @pytest.mark.parametrize(

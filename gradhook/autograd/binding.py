@@ -33,9 +33,13 @@ def make(array: Any) -> Any:
 
 def make_at(array: Any, node: Any, nr: int) -> Any:
     """A Tensor over an array whose gradient goes to output `nr` of `node` (None: nowhere)."""
-    t = make(array)
+    t = new(Binding.tensor)
+    t._a = array
+    t._v = None
     t._node = node
     t._nr = nr
+    t._view = None
+    t._slot = None
     return t
 
 

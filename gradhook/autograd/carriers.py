@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradhook import backend, kernels
-from gradhook.autograd.binding import make, make_at
-from gradhook.autograd.graph import Node, TensorMeta, conform
+from gradhook.autograd.binding import Binding, make
+from gradhook.autograd.graph import Node, TensorMeta, conform, new
 from gradhook.ops.namespace import TableNamespace, table_namespace
-from gradhook.storage import Storage, bump
+from gradhook.storage import LENT, bump
 
 
 class Carrier(Protocol):
@@ -121,8 +121,13 @@ class ArrayCarrier:
 
 def lent(array: Any, node: Node | None, nr: int) -> Any:
     """A Tensor whose Storage is lent: a hook may keep it, so it is copied before it is written."""
-    t = make_at(array, node, nr)
-    t._v = [0, Storage(array, lent=True)]
+    t = new(Binding.tensor)
+    t._a = array
+    t._v = [0, LENT]
+    t._node = node
+    t._nr = nr
+    t._view = None
+    t._slot = None
     return t
 
 

@@ -292,6 +292,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
     bare, adopts = not carrier.recording, bool(task.captures)
     plain = not adopts and task.execute is None
     edges = node.edges
+    fresh = node.fresh if node.hooks is None else ()
     candidate: Node | None = None
     for k in range(0, len(edges), 2):
         following = edges[k]
@@ -308,7 +309,10 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
                 if following in entries:
                     _deliver(task, following, 0, h)
                 elif following.leaf:
-                    owned = _is_owned(node, k >> 1, h, grads, carrier)
+                    if h is a:
+                        owned = fresh and fresh[k >> 1]
+                    else:
+                        owned = _is_owned(node, k >> 1, h, grads, carrier)
                     if plain and not left and following.hooks is None:  # a leaf runs at once
                         _accumulate(task, following, h, owned)
                         del pending[following]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from gradhook.autograd import engine
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
 from gradhook.autograd.graph import Node, TensorMeta, next_sequence_nr, released_error
+from gradhook.autograd.inplace import check_writable, rebase_to
 from gradhook.autograd.saved import Entry, save_one, unpack
 from gradhook.autograd.views import CUSTOM, View, edge_of
 from gradhook.modes import NO_GRAD, get_modes, set_modes, with_grad
@@ -223,10 +224,8 @@ def _check_dirty(
                 f"not returned as "
                 "output. The inputs that are modified inplace must all be outputs of the Function."
             )
-        if records and t._node is not None and t._node.leaf:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation."
-            )
+        if records:
+            check_writable(cls.__name__, t)
         if t._version == versions.get(id(t)):
             cell_of(t)[0] += 1
 
@@ -248,14 +247,14 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
             alias = make(o._a)
             alias._v = cell_of(o)
             alias._view = View(o, (), CUSTOM)
-            alias._view.base_node = o._node
             o = alias
         differentiable = o._a.dtype.kind in "fc" and not any(o is t for t in ctx.non_differentiable)
-        if differentiable:
-            before = o._view
+        if differentiable and dirty:
+            rebase_to(o, ctx, len(metas))
+        elif differentiable:
             o._node, o._nr = ctx, len(metas)
-            if before is not None and not dirty:
-                before.creation, before.base_node = CUSTOM, before.base._node
+            if o._view is not None:
+                o._view.freeze(o)
         metas.append(TensorMeta(o._a.shape, o._a.dtype, type(o._a)))
         made.append(o)
     ctx.metas = tuple(metas)

@@ -36,6 +36,11 @@ class TensorMeta(NamedTuple):
     array_type: type
 
 
+def meta_of(array: Any) -> TensorMeta:
+    """What a gradient of this array's tensor looks like."""
+    return tuple.__new__(TensorMeta, (array.shape, array.dtype, type(array)))
+
+
 class NodeHooks:
     """Hooks of one node, made on demand.
 
@@ -201,7 +206,9 @@ def conform(xp: Any, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> An
         g = xp.real(g)
     found = tuple(g.shape)
     if found != shape:
-        if len(found) < len(shape) or (1 in found and found != shape and _is_smaller(found, shape)):
+        if found[len(found) - len(shape) :] == shape:  # leading axes only, as of a bias
+            g = xp.sum_to(g, shape=shape)
+        elif len(found) < len(shape) or _is_smaller(found, shape):
             g = xp.broadcast_to(g, shape=_checked(found, shape))
         else:
             _checked(shape, found)

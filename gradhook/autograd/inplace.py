@@ -24,7 +24,7 @@ from gradhook.autograd.views import (
 )
 from gradhook.modes import get_modes
 from gradhook.ops.table import Op
-from gradhook.storage import INFERENCE, bump_cell
+from gradhook.storage import INFERENCE, bump_cell, is_lent
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -45,7 +45,7 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
         )
     rebases = modes.grad and (edge_of(target) is not None or any(_needs_grad(x) for x in inputs))
     if rebases:
-        _check_writable(row, target)
+        check_writable(f"{row.name}_", target)
     if backend.has_internal_overlap(target._a):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor refers to a "
@@ -80,7 +80,7 @@ def _saves_target(row: Op) -> bool:
     )
 
 
-def _check_writable(row: Op, target: Any) -> None:
+def check_writable(writer: str, target: Any) -> None:
     """The refusals of a recorded write, in PyTorch's order: how a view was made, then leaves."""
     if target._view is not None:
         _check_creation(target, target._view)
@@ -92,7 +92,7 @@ def _check_writable(row: Op, target: Any) -> None:
     if target._node is not None and (of_leaf or target._node.leaf):
         what = "a view of a leaf Variable" if through_view and of_leaf else "a leaf Variable"
         raise RuntimeError(
-            f"{what} that requires grad is being used in an in-place operation. ({row.name}_; "
+            f"{what} that requires grad is being used in an in-place operation. ({writer}; "
             "write under no_grad(), or on a clone())"
         )
 
@@ -150,6 +150,18 @@ def _rebase(target: Any, t: Any) -> None:
     _move_retains(target, before, nr)
 
 
+def rebase_to(target: Any, node: Any, nr: int) -> None:
+    """target was written by a node of its own (a Function that marked it dirty), its output nr."""
+    view: View | None = target._view
+    if view is None or not view.steps:
+        _move(target, node, nr)
+        return
+    before, before_nr = target._node, target._nr
+    _move(view.base, CopySlices(view.base, view.steps, None, (node, nr)), 0)
+    refresh(target)
+    _move_retains(target, before, before_nr)
+
+
 def _move(x: Any, node: Any, nr: int) -> None:
     """x's history now is (node, nr); when x stands for another tensor at a barrier, that one's,
     too.
@@ -190,6 +202,6 @@ def _unlend(t: Any) -> None:
             t._v = view.base._v
         return
     cell = t._v
-    if cell is not None and cell is not INFERENCE and cell[1] is not None and cell[1].lent:
+    if is_lent(cell):
         t._a = t._a.copy()
         t._v = [cell[0], None]

@@ -99,13 +99,6 @@ class Lending:
         self.gradients = gradients
         self.tensors: list[Any] = [None if g is None else self.carrier.lend(g) for g in gradients]
 
-    @classmethod
-    def of_none(cls, carrier: Carrier, count: int) -> Lending:
-        """Slots that no gradient reaches."""
-        made = cls.__new__(cls)
-        made.carrier, made.gradients, made.tensors = carrier, [None] * count, [None] * count
-        return made
-
     def replace(self, results: list[Any] | None) -> None:
         """A hook's checked results; a gradient stays the one object while nothing replaces it."""
         for k, r in enumerate(results or ()):
@@ -114,11 +107,15 @@ class Lending:
 
     def back(self) -> list[Any]:
         """The gradients as they are now: the same objects where no hook replaced or edited them."""
-        found: list[Any] = []
-        for g, t in zip(self.gradients, self.tensors, strict=True):
-            same = g is not None and t is not None and t._a is self.carrier.array(g)
-            found.append(g if same else None if t is None else self.carrier.take(t))
-        return found
+        pairs = zip(self.gradients, self.tensors, strict=True)
+        return [taken_back(self.carrier, g, t) for g, t in pairs]
+
+
+def taken_back(carrier: Carrier, g: Any, t: Any) -> Any:
+    """A gradient after hooks saw it as `t`: `g` itself unless one replaced or edited it."""
+    if t is None:
+        return None
+    return g if g is not None and t._a is carrier.array(g) else carrier.take(t)
 
 
 def _metas(node: Node, gradients: list[Any], task: GraphTask) -> list[TensorMeta | None]:

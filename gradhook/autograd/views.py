@@ -14,9 +14,9 @@ from typing import Any
 
 from gradhook import backend
 from gradhook.autograd import record
-from gradhook.autograd.binding import cell_of, make, make_at
+from gradhook.autograd.binding import Binding, cell_of, make, make_at
 from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS
-from gradhook.autograd.graph import Node, next_sequence_nr, released_error
+from gradhook.autograd.graph import Node, new, next_sequence_nr, released_error
 from gradhook.modes import Modes, get_modes, set_modes, with_grad
 from gradhook.ops.table import TABLE, Op
 
@@ -28,15 +28,20 @@ DEFAULT, UNRECORDED, MULTI_OUTPUT, CUSTOM = "default", "no_grad", "multi_output"
 class View:
     """base: the tensor that is no view itself; steps: (op, attributes, output index) from it, none
     for an alias that stands for the base at a barrier; base_node: the base's node this view's edge
-    was made from; creation: DEFAULT, or why it must not be written while recording."""
+    was made from; creation: DEFAULT, or why it must not be written while recording; version: of
+    the memory when a Function returned the view (CUSTOM), which then can't follow its base."""
 
-    __slots__ = ("base", "base_node", "creation", "steps")
+    __slots__ = ("base", "base_node", "creation", "steps", "version")
 
     def __init__(self, base: Any, steps: tuple[Step, ...], creation: str) -> None:
         self.base = base
         self.base_node = base._node
         self.steps = steps
         self.creation = creation
+
+    def freeze(self, t: Any) -> None:
+        """t, this view, has a history that its base does not give: a Function returned it."""
+        self.creation, self.base_node, self.version = CUSTOM, self.base._node, t._version
 
 
 def derive(
@@ -69,6 +74,14 @@ def refresh(x: Any) -> None:
     view: View = x._view
     base = view.base
     if edge_of(base) is view.base_node or view.creation == UNRECORDED:
+        return
+    if view.creation == CUSTOM:
+        if x._version != view.version:
+            raise RuntimeError(
+                f"Output {x._nr} of {x._node.name()} is a view and its base or another view of its "
+                "base has been modified inplace. This view was created inside a custom Function "
+                "(or because an input was returned as-is). clone() what forward returns."
+            )
         return
     view.base_node = base._node
     if base._node is None:
@@ -171,9 +184,13 @@ class CopySlices(Node):
 
 def alias_at(t: Any, node: Node, nr: int) -> Any:
     """A new object that stands for t with its gradient going to (node, nr): the barriers' alias."""
-    made = make_at(t._a, node, nr)
-    made._v = cell_of(t)
-    made._view = View(t, (), DEFAULT)
+    cell = t._v
+    if cell is None:
+        cell = t._v = [0, None]
+    made = new(Binding.tensor)
+    made._a, made._v, made._node, made._nr, made._slot = t._a, cell, node, nr, None
+    view = made._view = new(View)
+    view.base, view.base_node, view.steps, view.creation = t, t._node, (), DEFAULT
     return made
 
 

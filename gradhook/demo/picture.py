@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullLocator
 
 from gradhook.demo.monitor import History, Numbers
@@ -26,9 +27,9 @@ DPI = 150
 
 def draw(path: Path, run: Run, history: History, names: list[str], titles: list[str]) -> None:
     """Write the picture as PNG, about 1950 x 1200 pixels."""
-    figure = Figure(figsize=(13, 8), dpi=DPI, facecolor="white", layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, wspace=0.02, hspace=0.04)
+    figure = Figure(figsize=(13, 8), dpi=DPI, facecolor="white", layout=layout)
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.02, hspace=0.04)  # type: ignore[union-attr,call-arg]
     grid = figure.add_gridspec(
         4, 3, height_ratios=[0.95, 0.95, 4.2, 0.14], width_ratios=[4.6, 1.5, 1.1]
     )
@@ -72,9 +73,10 @@ def _draw_loss(axes: Axes, run: Run) -> None:
     per_epoch = len(losses) // run.epochs
     means = losses.reshape(run.epochs, per_epoch).mean(axis=1)
     axes.plot(_middles(run), means, color=BLUE, linewidth=1.8)
-    axes.set_yscale("log")
+    if losses.max() > 10 * losses.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
     _heading(axes, "training loss (thin: each step, thick: mean of an epoch)")
     _bare(axes, "left")
     axes.grid(axis="y", color=FAINT, linewidth=0.7)

@@ -11,41 +11,48 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from gradhook.autograd.module_hook_node import ModuleBackwardHookState
+from gradhook.autograd.module_hook_runners import noted
 from gradhook.hooks.everywhere import everywhere
 from gradhook.hooks.registry import Entry, HookTable
 from gradhook.nn import legacy_hook
-from gradhook.nn.barriers import Barriers
-from gradhook.nn.runners import FullRunner, PreRunner, noted
+from gradhook.nn.barriers import enter, leave
 
 _NONE: tuple[Any, ...] = ()
 
 
 def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Module.__call__: forward with the hooks of everywhere and of this module."""
-    if not self._has_hooks and not everywhere.any:
-        return self.forward(*args, **kwargs)
-    return _call_with_hooks(self, args, kwargs)
+    e = everywhere
+    if (
+        self._has_hooks or e.forward or e.forward_pre
+        or e.full_backward or e.full_backward_pre or e.legacy_backward
+    ):  # fmt: skip
+        return _call_with_hooks(self, args, kwargs)
+    return self.forward(*args, **kwargs)
 
 
-def _entries(shared: HookTable, module: Any, name: str) -> tuple[Entry, ...]:
-    own = module.__dict__.get(name)
+def _entries(shared: HookTable, own: HookTable | None) -> tuple[Entry, ...]:
+    """Hooks with their flags: the global ones, then the module's."""
     if not own:
         return shared.items_snapshot() if shared else _NONE
     return (*shared.items_snapshot(), *own.items_snapshot()) if shared else own.items_snapshot()
 
 
-def _hooks(shared: HookTable, module: Any, name: str) -> tuple[Any, ...]:
-    own = module.__dict__.get(name)
+def _hooks(shared: HookTable, own: HookTable | None) -> tuple[Any, ...]:
     if not own:
         return shared.snapshot() if shared else _NONE
     return (*shared.snapshot(), *own.snapshot()) if shared else own.snapshot()
 
 
 def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    forward_hooks = _entries(everywhere.forward, module, "_forward_hooks")
-    if not any("always_call" in flags for _, _, flags in forward_hooks):
-        return _call(module, args, kwargs, forward_hooks, set())
+    own, shared = module.__dict__.get("_forward_hooks"), everywhere.forward
+    if not own and not shared:
+        return _call(module, args, kwargs, _NONE, None)
+    forward_hooks = _entries(shared, own)
     ran: set[int] = set()
+    if not any("always_call" in flags for _, _, flags in forward_hooks):
+        return _call(module, args, kwargs, forward_hooks, ran)
     try:
         return _call(module, args, kwargs, forward_hooks, ran)
     except BaseException:
@@ -68,24 +75,24 @@ def _call_always(module: Any, args: Any, kwargs: Any, hook: Any, flags: frozense
         )
 
 
-def _call(
-    module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: set[int]
-) -> Any:
-    for _, hook, flags in _entries(everywhere.forward_pre, module, "_forward_pre_hooks"):
+def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: Any) -> Any:
+    own = module.__dict__
+    for _, hook, flags in _entries(everywhere.forward_pre, own.get("_forward_pre_hooks")):
         args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)
-    pre_hooks = _hooks(everywhere.full_backward_pre, module, "_backward_pre_hooks")
-    is_full = module.__dict__.get("_full_backward", True)
-    full_hooks = _hooks(everywhere.full_backward, module, "_backward_hooks" if is_full else "")
-    legacy_hooks = _hooks(everywhere.legacy_backward, module, "" if is_full else "_backward_hooks")
-    barriers = None
+    pre_hooks = _hooks(everywhere.full_backward_pre, own.get("_backward_pre_hooks"))
+    backward, is_full = own.get("_backward_hooks"), own.get("_full_backward", True)
+    full_hooks = _hooks(everywhere.full_backward, backward if is_full else None)
+    legacy_hooks = _hooks(everywhere.legacy_backward, None if is_full else backward)
+    state = None
     if pre_hooks or full_hooks:
-        pre_runner = PreRunner(module, pre_hooks) if pre_hooks else None
-        full_runner = FullRunner(module, full_hooks) if full_hooks else None
-        barriers = Barriers(module, pre_runner, full_runner)
-        args, kwargs = barriers.enter(args, kwargs)
+        state = ModuleBackwardHookState()
+        state.module, state.pre_hooks, state.full_hooks = module, pre_hooks, full_hooks
+        state.skipped = 0
+        args, kwargs = enter(state, args, kwargs)
     output = module.forward(*args, **kwargs)
-    if barriers is not None:
-        output = barriers.leave(output)
+    node = None
+    if state is not None:
+        output, node = leave(state, output)
     replaced = False
     for key, hook, flags in forward_hooks:
         ran.add(key)
@@ -96,11 +103,14 @@ def _call(
                 else hook(module, args, output)
             )
         except BaseException as error:
-            raise noted(error, "forward hook", hook, module) from error.__cause__
+            noted(error, "forward hook", hook, module)
+            raise
         if result is not None:
             output, replaced = result, True
-    if barriers is not None and replaced:
-        output = barriers.leave_again(output)
+    if state is not None and replaced:  # the hooks are about the replaced output, as one event
+        if node is not None:
+            node.transparent = True
+        output, _ = leave(state, output)
     if legacy_hooks:
         legacy_hook.attach(module, legacy_hooks, output)
     return output
@@ -113,7 +123,8 @@ def _run_forward_pre(
     try:
         result = hook(module, args, kwargs) if "with_kwargs" in flags else hook(module, args)
     except BaseException as error:
-        raise noted(error, "forward-pre hook", hook, module) from error.__cause__
+        noted(error, "forward-pre hook", hook, module)
+        raise
     if result is None:
         return args, kwargs
     if "with_kwargs" not in flags:

@@ -25,7 +25,11 @@ class LazyTable:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, module: ModuleHooks, owner: type) -> HookTable:
+    def __get__(self, module: ModuleHooks | None, owner: type) -> HookTable:
+        if module is None:
+            raise AttributeError(
+                f"{owner.__name__}.{self.name}: each module has a table of its own"
+            )
         return set_table(module, self.name, HookTable())
 
 

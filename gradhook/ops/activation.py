@@ -107,6 +107,7 @@ def logsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: Any, keepdims: boo
 
 @op(
     torch="logsumexp(input, dim, keepdim=False)",
+    aliases=("special.logsumexp",),
     promote="float",
     x=lambda xp, g, x, out, axis, keepdims: xp.logsumexp_vjp(
         g, x, out, axis=axis, keepdims=keepdims

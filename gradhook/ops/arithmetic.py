@@ -179,16 +179,29 @@ def power(xp: Any, x: Any, y: Any) -> Any:
     """x to the power y. x, y: shapes that broadcast. Result: broadcast shape, promoted dtype.
 
     The gradient is 0 where the exponent is 0, and that of the exponent where the base is 0 (as
-    PyTorch); that of integers to negative powers is rounded to 0. Errors: RuntimeError for integers
-    to one negative number (NumPy).
+    PyTorch). Integers to negative powers are rounded toward 0.
     """
     try:
         return x**y
-    except ValueError as error:
-        if y.ndim == 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.") from error
+    except ValueError:  # NumPy refuses integers to negative powers
         unit = xp.where(x == 1, 1, xp.where(x == -1, 1 - 2 * (y & 1), 0))
         return xp.where(y < 0, unit.astype(x.dtype), x ** xp.maximum(y, 0))
+
+
+@op(
+    torch=None,
+    inplace=True,
+    x=lambda xp, g, x, exponent: (
+        g * (exponent * x ** (exponent - 1)) if exponent else xp.zeros_like(g)
+    ),
+)
+def pow(xp: Any, x: Any, *, exponent: int | float) -> Any:
+    """x to the power of a number, which NumPy squares, roots and inverts 20 times as fast as
+    `power`.
+
+    x: any shape, floating or complex. exponent: a Python number. Result: shape and dtype of x.
+    """
+    return x**exponent
 
 
 @composite()
@@ -278,6 +291,7 @@ def copysign(xp: Any, x: Any, y: Any) -> Any:
 
 @op(
     torch="xlogy(input, other)",
+    aliases=("special.xlogy",),
     inplace=True,
     promote="float",
     x=lambda xp, g, x, y: xp.masked_fill(g * xp.log(y), xp.logical_and(x == 0, y <= 0), value=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -9,7 +10,8 @@ from gradhook.ops.axes import wrap
 from gradhook.ops.table import composite
 
 
-def parse(equation: str, ndims: list[int]) -> tuple[list[list[str]], list[str]]:
+@cache
+def parse(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[str]], list[str]]:
     """The labels of each operand and of the result; the dimensions under an ellipsis are "0", "1",
     ...
 
@@ -136,7 +138,7 @@ def einsum(xp: Any, *operands: Any, equation: str) -> Any:
     operands: one dtype, dimensions as the equation says, labels of one size (or 1). Result: the
     labels after "->". Errors: RuntimeError when the equation does not fit. Source: torch.einsum.
     """
-    labels, result = parse(equation, [len(x.shape) for x in operands])
+    labels, result = parse(equation, tuple([len(x.shape) for x in operands]))
     todo = [_diagonals(xp, x, c) for x, c in zip(operands, labels, strict=True)]
     x, have = todo[0]
     for k, (y, lb) in enumerate(todo[1:], start=2):

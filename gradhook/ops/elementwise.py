@@ -82,7 +82,7 @@ def sgn_vjp(xp: Any, g: Any, x: Any, out: Any) -> Any:
 def sgn(xp: Any, x: Any) -> Any:
     """x / |x|, 0 at 0. x: any shape. Result: shape and dtype of x."""
     if x.dtype.kind != "c":
-        return xp.sign(x) if x.dtype.kind != "b" else x.copy()
+        return sign(xp, x)
     size = xp.abs(x)
     return x / xp.where(size == 0, size.dtype.type(1), size)
 
@@ -117,7 +117,12 @@ def frac(xp: Any, x: Any) -> Any:
     return x - xp.trunc(x)
 
 
-@op(torch="round(input, *, decimals=0)", inplace=True, x=lambda xp, g: xp.zeros_like(g))
+@op(
+    torch="round(input, *, decimals=0)",
+    aliases=("special.round",),
+    inplace=True,
+    x=lambda xp, g: xp.zeros_like(g),
+)
 def round(xp: Any, x: Any, *, decimals: int = 0) -> Any:
     """Nearest multiple of 10**-decimals, halves to even.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradhook.ops.table import op
+from gradhook.ops.table import composite, op
 
 
 @op(torch="exp(input)", inplace=True, promote="float", x=lambda xp, g, out: g * out)
@@ -15,6 +15,7 @@ def exp(xp: Any, x: Any) -> Any:
 
 @op(
     torch="exp2(input)",
+    aliases=("special.exp2",),
     inplace=True,
     promote="float",
     x=lambda xp, g, out: g * (out * 0.6931471805599453),
@@ -24,7 +25,13 @@ def exp2(xp: Any, x: Any) -> Any:
     return xp.exp2(x) if x.dtype.kind == "f" else xp.exp(x * 0.6931471805599453)
 
 
-@op(torch="expm1(input)", inplace=True, promote="float", x=lambda xp, g, out: g * (out + 1))
+@op(
+    torch="expm1(input)",
+    aliases=("special.expm1",),
+    inplace=True,
+    promote="float",
+    x=lambda xp, g, out: g * (out + 1),
+)
 def expm1(xp: Any, x: Any) -> Any:
     """exp(x) - 1, exact near 0. x: any shape. Result: shape of x, floating or complex."""
     return xp.expm1(x)
@@ -61,7 +68,13 @@ def log10(xp: Any, x: Any) -> Any:
     return xp.log10(x)
 
 
-@op(torch="log1p(input)", inplace=True, promote="float", x=lambda xp, g, x: g / (x + 1))
+@op(
+    torch="log1p(input)",
+    aliases=("special.log1p",),
+    inplace=True,
+    promote="float",
+    x=lambda xp, g, x: g / (x + 1),
+)
 def log1p(xp: Any, x: Any) -> Any:
     """log(1 + x), exact near 0. x: any shape. Result: shape of x, floating or complex."""
     return xp.log1p(x)
@@ -96,7 +109,30 @@ def square(xp: Any, x: Any) -> Any:
     return x * x
 
 
-@op(torch="logit(input)", inplace=True, promote="float", x=lambda xp, g, x: g / (x * (1 - x)))
-def logit(xp: Any, x: Any) -> Any:
-    """log(x / (1 - x)), NaN outside [0, 1]. x: any shape, real. Result: shape of x, floating."""
+@composite()
+def logit_vjp(xp: Any, g: Any, x: Any, *, eps: float | None) -> Any:
+    """Gradient of logit: g / (x (1 - x)), 0 where eps cut x off.
+
+    g, x: one shape. Result: the same.
+    """
+    slope = g / (x * (1 - x))
+    if eps is None:
+        return slope
+    return xp.masked_fill(slope, xp.logical_or(x < eps, x > 1 - eps), value=0)
+
+
+@op(
+    torch="logit(input, eps=None)",
+    aliases=("special.logit",),
+    inplace=True,
+    promote="float",
+    x=lambda xp, g, x, eps: xp.logit_vjp(g, x, eps=eps),
+)
+def logit(xp: Any, x: Any, *, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), NaN outside [0, 1]; with eps, of x cut off to [eps, 1 - eps].
+
+    x: any shape, real. Result: shape of x, floating.
+    """
+    if eps is not None:
+        x = xp.clip(x, eps, 1 - eps)
     return xp.log(x / (1 - x))

@@ -65,7 +65,7 @@ def put_index(xp: Any, x: Any, *, index: tuple[Any, ...], shape: Any) -> Any:
     ):
         result[index] = x
         return result
-    accumulate(xp, result, positions(xp, shape, index), x)
+    add_at(xp, result, index, x)
     return result
 
 
@@ -74,10 +74,17 @@ def positions(xp: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     return xp.arange(prod(shape)).reshape(shape)[index]
 
 
-def accumulate(xp: Any, target: Any, flat: Any, values: Any) -> None:
-    """Add values to the flat positions of a contiguous target, in place; repeated positions sum."""
+def add_at(xp: Any, target: Any, index: tuple[Any, ...], values: Any) -> None:
+    """Add values at target[index] in place; repeated positions sum. target: contiguous."""
+    if values.size <= SMALL:
+        xp.add.at(target, index, values)
+        return
+    flat = positions(xp, target.shape, index)
     values = xp.broadcast_to(values, flat.shape).ravel().astype(target.dtype, copy=False)
     xp.add.at(target.reshape(-1), flat.ravel(), values)
+
+
+SMALL = 512  # elements up to which NumPy's add.at of several dimensions is the faster
 
 
 @op(
@@ -100,13 +107,8 @@ def index_put(
         value = value.real
     try:
         if accumulate:
-            at = positions(xp, x.shape, index)
             result = xp.ascontiguousarray(result)
-            xp.add.at(
-                result.reshape(-1),
-                at.ravel(),
-                xp.broadcast_to(value, at.shape).ravel().astype(x.dtype),
-            )
+            add_at(xp, result, index, value.astype(x.dtype, copy=False))
         else:
             result[index] = value
     except ValueError as error:
@@ -166,7 +168,7 @@ def index_accumulate(xp: Any, x: Any, index: Any, *, axis: int, shape: Any) -> A
     result = xp.zeros(tuple(shape), x.dtype)
     if len(shape) == 0:
         return x.reshape(())
-    xp.add.at(result, (*(slice(None),) * (axis % len(shape)), index.reshape(-1)), x)
+    add_at(xp, result, (*(slice(None),) * (axis % len(shape)), index.reshape(-1)), x)
     return result
 
 

@@ -32,15 +32,18 @@ def concat(xp: Any, *tensors: Any, axis: int = 0) -> Any:
 
     Result: the promoted dtype. Errors: RuntimeError when the shapes do not fit.
     """
-    ndim = max(t.ndim for t in tensors)
-    if ndim == 0:
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    axis = wrap(axis, ndim)
     try:
-        return xp.concatenate(
-            [t for t in tensors if t.shape != (0,) or ndim == 1] or list(tensors), axis=axis
-        )
+        return xp.concatenate(tensors, axis=axis)
     except ValueError as error:
+        ndim = max(t.ndim for t in tensors)
+        if ndim == 0:
+            raise RuntimeError(
+                "zero-dimensional tensor (at position 0) cannot be concatenated"
+            ) from error
+        axis = wrap(axis, ndim)
+        kept = [t for t in tensors if t.shape != (0,)]
+        if len(kept) < len(tensors) and ndim > 1:
+            return concat(xp, *kept, axis=axis)
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         raise RuntimeError(
             f"Sizes of tensors must match except in dimension {axis}, found {shapes}"
@@ -147,6 +150,7 @@ def repeat(xp: Any, x: Any, *, repeats: Any) -> Any:
 
 @op(
     torch=None,
+    view=True,
     linear=True,
     x=lambda xp, g, x_shape, size, step, axis: xp.fold_windows(
         g, shape=x_shape, size=size, step=step, axis=axis
@@ -155,12 +159,14 @@ def repeat(xp: Any, x: Any, *, repeats: Any) -> Any:
 def windows(xp: Any, x: Any, *, size: int, step: int, axis: int) -> Any:
     """Windows of `size` taken every `step` along `axis` (`Tensor.unfold`).
 
-    x: any shape. Result: the windows along `axis`, a new last dimension of `size`; a copy.
+    x: any shape. Result: the windows along `axis`, a new last dimension of `size`; a view.
     """
-    starts = xp.arange(0, x.shape[axis] - size + 1, step) if x.ndim else xp.arange(1)
-    lifted = x if x.ndim else x.reshape(1)
-    picked = xp.take(lifted, starts[:, None] + xp.arange(size), axis=axis)
-    return xp.moveaxis(picked, axis + 1, -1).copy() if x.ndim else picked.reshape(size)
+    if x.ndim == 0:
+        return x.reshape(1)[:size]
+    shape, strides = list(x.shape), list(x.strides)
+    shape[axis] = (shape[axis] - size) // step + 1
+    strides[axis] *= step
+    return xp.lib.stride_tricks.as_strided(x, (*shape, size), (*strides, x.strides[axis]))
 
 
 @op(

@@ -80,31 +80,40 @@ def pad_spatial(xp: Any, x: Array, where: Geometry, value: Any = 0) -> Array:
 
 
 def _columns(xp: Any, x: Array, where: Geometry, groups: int) -> Array:
-    """im2col: (groups, channels/groups * kernel, batch * windows) of x: (batch, channels,
-    *spatial).
+    """im2col: what each window sees of x, (batch, channels, *spatial).
+
+    Result: (batch, groups, channels/groups * kernel, windows).
     """
     x = pad_spatial(xp, x, where)
     batch, channels = x.shape[:2]
     steps = x.strides[2:]
     windows = xp.lib.stride_tricks.as_strided(
         x,
-        shape=(channels, *where.kernel, batch, *where.out),
+        shape=(batch, channels, *where.kernel, *where.out),
         strides=(
-            x.strides[1],
+            *x.strides[:2],
             *(s * d for s, d in zip(steps, where.dilation, strict=True)),
-            x.strides[0],
             *(s * d for s, d in zip(steps, where.stride, strict=True)),
         ),
     )
-    return windows.reshape(groups, channels // groups * prod(where.kernel), batch * prod(where.out))
+    rows = channels // groups * prod(where.kernel)
+    return windows.reshape((batch, groups, rows, prod(where.out)))
 
 
-def _channels_first(xp: Any, grad: Array, groups: int) -> Array:
-    """(batch, out, *windows) as (groups, out/groups, batch * windows)."""
-    batch, out = grad.shape[:2]
-    return xp.ascontiguousarray(grad.swapaxes(0, 1)).reshape(
-        groups, out // groups, batch * prod(grad.shape[2:])
-    )
+def _grouped(x: Array, groups: int) -> Array:
+    """(batch, channels, *windows) as (batch, groups, channels/groups, windows)."""
+    return x.reshape((x.shape[0], groups, x.shape[1] // groups, prod(x.shape[2:])))
+
+
+def _filters(weight: Array, groups: int) -> Array:
+    """(out, in/groups, *kernel) as (groups, out/groups, in/groups * kernel)."""
+    return weight.reshape((groups, weight.shape[0] // groups, prod(weight.shape[1:])))
+
+
+def _merged(xp: Any, x: Array) -> Array:
+    """(batch, groups, rows, windows) as (groups, rows, batch * windows)."""
+    batch, groups, rows, count = x.shape
+    return xp.moveaxis(x, 0, 2).reshape((groups, rows, batch * count))
 
 
 @op(
@@ -136,12 +145,11 @@ def convolution(
     Result: (batch, out, *windows).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, x.shape[2:])
-    filters = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:]))
-    out = xp.matmul(filters, _columns(xp, x, where, groups))
-    out = out.reshape(weight.shape[0], x.shape[0], *where.out)
+    out = xp.matmul(_filters(weight, groups), _columns(xp, x, where, groups))
+    out = out.reshape((x.shape[0], weight.shape[0], *where.out))
     if bias is not None:
-        out += bias.reshape(-1, *(1,) * (x.ndim - 1))
-    return xp.ascontiguousarray(out.swapaxes(0, 1))
+        out += bias.reshape((-1, *(1,) * (x.ndim - 2)))
+    return out
 
 
 @op(
@@ -178,13 +186,13 @@ def convolution_input(
     in, *spatial).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, tuple(shape[2:]))
-    filters = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:]))
-    columns = xp.matmul(filters.swapaxes(1, 2), _channels_first(xp, grad, groups))
-    columns = columns.reshape(shape[1], *where.kernel, shape[0], *where.out)
-    image = xp.zeros((shape[1], shape[0], *where.padded), dtype=columns.dtype)
+    columns = xp.matmul(_filters(weight, groups).swapaxes(1, 2), _grouped(grad, groups))
+    columns = columns.reshape((*shape[:2], *where.kernel, *where.out))
+    image = xp.zeros((*shape[:2], *where.padded), dtype=columns.dtype)
+    every = (slice(None), slice(None))
     for offset in where.offsets():
-        image[(..., *where.window_slices(offset))] += columns[(slice(None), *offset)]
-    return xp.ascontiguousarray(image[(..., *where.inner_slices())].swapaxes(0, 1))
+        image[(..., *where.window_slices(offset))] += columns[(*every, *offset)]
+    return xp.ascontiguousarray(image[(..., *where.inner_slices())])
 
 
 @op(
@@ -213,5 +221,7 @@ def convolution_weight(
     *kernel).
     """
     where = geometry(tuple(shape[2:]), stride, padding, dilation, x.shape[2:])
-    columns = _columns(xp, x, where, groups)
-    return xp.matmul(_channels_first(xp, grad, groups), columns.swapaxes(1, 2)).reshape(shape)
+    columns, grouped = _columns(xp, x, where, groups), _grouped(grad, groups)
+    if grouped.shape[2] <= 2 * grouped.shape[3]:  # a product a sample takes no more than columns
+        return xp.matmul(grouped, columns.swapaxes(2, 3)).sum(axis=0).reshape(shape)
+    return xp.matmul(_merged(xp, grouped), _merged(xp, columns).swapaxes(1, 2)).reshape(shape)

@@ -99,5 +99,6 @@ def _row_scale(
         return xp.asarray(indices != skip, dtype=dtype)
     kept = True if skip is None else indices != skip
     safe = xp.where(kept, indices, 0)
-    counts = xp.bincount(safe.reshape(-1), minlength=shape[0])
+    counts = xp.zeros(shape[0], dtype=dtype)  # not bincount: on a device it waits for the maximum
+    xp.add.at(counts, safe.reshape(-1), 1)
     return xp.asarray(kept / xp.maximum(counts[safe], 1), dtype=dtype)

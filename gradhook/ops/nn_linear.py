@@ -48,6 +48,11 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array
         )
     out = _affine(xp, x, weight.T)
     if bias is not None:
+        if bias.dtype != out.dtype:
+            raise RuntimeError(
+                f"linear: expected bias of dtype {out.dtype.name}, as input and weight are, found "
+                f"{bias.dtype.name}; cast it with .to()"
+            )
         out += bias
     return out
 

@@ -37,10 +37,9 @@ def binary_cross_entropy_terms(xp: Any, x: Array, target: Array) -> Array:
     x: probabilities, target: the same shape. Result: dtype of x. Source: PyTorch,
     nn.functional.binary_cross_entropy.
     """
-    low = xp.asarray(-100, dtype=x.dtype)
     inside, below = x > 0, x < 1
-    log = xp.where(inside, xp.maximum(xp.log(xp.where(inside, x, 1)), low), low)
-    log_rest = xp.where(below, xp.maximum(xp.log1p(-xp.where(below, x, 0)), low), low)
+    log = xp.where(inside, xp.maximum(xp.log(xp.where(inside, x, 1)), -100), -100)
+    log_rest = xp.where(below, xp.maximum(xp.log1p(-xp.where(below, x, 0)), -100), -100)
     return (target - 1) * log_rest - target * log
 
 

@@ -41,15 +41,20 @@ def _lowest(xp: Any, dtype: Any) -> Any:
 
 def _flat_indices(xp: Any, chosen: Array, where: Geometry) -> Array:
     """Kernel positions `chosen`, one a window, as flat indices into the unpadded plane."""
-    flat = xp.zeros_like(chosen)
     rank = len(where.spatial)
+    places = xp.arange(prod(where.kernel))
+    inside = not any(a or b for a, b in where.padding)
+    base, table, flat = 0, 0, 0
     for axis in range(rank):
-        inner = prod(where.kernel[axis + 1 :])
-        step = chosen // inner % where.kernel[axis]
+        step = places // prod(where.kernel[axis + 1 :]) % where.kernel[axis] * where.dilation[axis]
         start = xp.arange(where.out[axis]) * where.stride[axis] - where.padding[axis][0]
-        at = start.reshape(-1, *(1,) * (rank - 1 - axis)) + step * where.dilation[axis]
-        flat = flat * where.spatial[axis] + xp.clip(at, 0, where.spatial[axis] - 1)
-    return flat
+        start = start.reshape((-1, *(1,) * (rank - 1 - axis)))
+        size = where.spatial[axis]
+        if inside:  # then the index is one sum, and one look-up gives it
+            base, table = base * size + start, table * size + step
+        else:  # a window of nothing but -inf chooses padding: stay in the plane
+            flat = flat * size + xp.clip(start + xp.take(step, chosen), 0, size - 1)
+    return base + xp.take(table, chosen) if inside else flat
 
 
 @op(
@@ -78,12 +83,15 @@ def max_pool(
     padded = pad_spatial(xp, x, where, _lowest(xp, x.dtype))
     first, *others = where.offsets()
     best = padded[(..., *where.window_slices(first))].copy()
-    chosen = xp.zeros(best.shape, dtype=xp.int64)
+    number = xp.uint8 if len(others) < 256 else xp.int64
+    chosen = xp.zeros(best.shape, dtype=number)
     for position, offset in enumerate(others, 1):
         candidate = padded[(..., *where.window_slices(offset))]
-        better = (candidate > best) | (candidate != candidate)
-        xp.copyto(best, candidate, where=better)
-        xp.copyto(chosen, position, where=better)
+        better = candidate > best
+        if x.dtype.kind == "f":
+            better |= candidate != candidate
+        xp.maximum(best, candidate, out=best)
+        xp.maximum(chosen, better * number(position), out=chosen)
     return best, _flat_indices(xp, chosen, where)
 
 
@@ -146,15 +154,15 @@ def _divisor(
     rank = len(where.spatial)
     for axis, (n, k) in enumerate(zip(where.spatial, where.kernel, strict=True)):
         before, after = allowed[axis]
-        start = [o * where.stride[axis] - where.padding[axis][0] for o in range(where.out[axis])]
         low, high = (-before, n + after) if include_pad else (0, n)
-        lengths = [min(s + k, high) - max(s, low) for s in start]
-        if len(set(lengths)) == 1:
-            counts = counts * lengths[0]
+        first, last = -where.padding[axis][0], (where.out[axis] - 1) * where.stride[axis]
+        if low <= first and first + last + k <= high:
+            counts = counts * k
         else:
-            counts = counts * xp.asarray(lengths, dtype=dtype).reshape(
-                -1, *(1,) * (rank - 1 - axis)
-            )
+            start = xp.arange(where.out[axis]) * where.stride[axis] + first
+            lengths = xp.minimum(start + k, high) - xp.maximum(start, low)
+            shape = (-1, *(1,) * (rank - 1 - axis))
+            counts = counts * lengths.astype(dtype).reshape(shape)
     return counts
 
 

@@ -52,9 +52,8 @@ def _extremum(xp: Any, name: str, x: Any, axis: int, keepdims: bool) -> tuple[An
         return x.copy(), xp.zeros((), "i8")
     if x.shape[axis] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
-    index = xp.expand_dims(getattr(xp, "arg" + name)(x, axis=axis), axis)
-    values = xp.take_along_axis(x, index, axis)
-    return (values, index) if keepdims else (values.squeeze(axis), index.squeeze(axis))
+    values = getattr(x, name)(axis=axis, keepdims=keepdims)
+    return values, getattr(x, "arg" + name)(axis=axis, keepdims=keepdims)
 
 
 @op(

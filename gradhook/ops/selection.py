@@ -163,6 +163,27 @@ def clip(xp: Any, x: Any, low: Any, high: Any) -> Any:
     return xp.minimum(xp.maximum(x, low), high)
 
 
+@op(torch=None, x=None)
+def outside(xp: Any, x: Any, *, low: Any = None, high: Any = None) -> Any:
+    """Whether x lies below low or above high, Python numbers or None. Result: shape of x, bool."""
+    if high is None:
+        return xp.less(x, low)
+    if low is None:
+        return xp.greater(x, high)
+    return xp.logical_or(x < low, x > high)
+
+
+@op(
+    torch=None,
+    x=lambda xp, g, x, low, high: xp.masked_fill(g, xp.outside(x, low=low, high=high), value=0),
+)
+def clamp(xp: Any, x: Any, *, low: Any = None, high: Any = None) -> Any:
+    """`clip` by Python numbers, one of which may be None. x: floating. Result: as x."""
+    if low is not None:
+        x = xp.maximum(x, low)
+    return x if high is None else xp.minimum(x, high)
+
+
 @composite(torch="lerp(input, end, weight)", inplace=True)
 def lerp(xp: Any, x: Any, end: Any, weight: Any) -> Any:
     """x + weight * (end - x).

@@ -101,17 +101,18 @@ def permute_dims(xp: Any, x: Any, *, dims: Any) -> Any:
 
     x: any shape. Errors: RuntimeError or IndexError for a bad order.
     """
-    if len(dims) != x.ndim:
-        raise RuntimeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
-            "length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to len(dims) = "
-            f"{len(dims)}"
-        )
-    order = tuple(wrap(int(d), x.ndim) for d in dims)
-    if len(set(order)) != len(order):
-        raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return x.transpose(order)
+    try:
+        return x.transpose(dims)
+    except ValueError as error:
+        if len(dims) != x.ndim:
+            raise RuntimeError(
+                "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+                "length of the desired ordering of dimensions i.e. input.dim() = "
+                f"{x.ndim} is not equal to len(dims) = {len(dims)}"
+            ) from error
+        for d in dims:
+            wrap(int(d), x.ndim)
+        raise RuntimeError("permute(): duplicate dims are not allowed.") from error
 
 
 @op(

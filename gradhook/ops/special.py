@@ -311,7 +311,7 @@ def digamma(xp: Any, x: Any) -> Any:
 def polygamma(xp: Any, x: Any, *, n: int) -> Any:
     """n-th derivative of digamma.
 
-    x: any shape, real; below 0 for n up to 1 only. n: at least 0. Result: floating.
+    x: any shape, real; above -20 unless n is 1. n: at least 0. Result: floating.
     """
     if n == 0:
         return digamma(xp, x)
@@ -324,11 +324,11 @@ def polygamma(xp: Any, x: Any, *, n: int) -> Any:
 
 
 def _hurwitz(s: int, x: Any) -> Any:
-    """Sum of (x + k)^-s over k >= 0, for x > 0, by the Euler-Maclaurin formula."""
+    """Sum of (x + k)^-s over k >= 0, for x > -20, by the Euler-Maclaurin formula."""
     total = x ** -float(s)
-    for k in range(1, _SHIFT):
+    for k in range(1, 3 * _SHIFT):
         total = total + (x + k) ** -float(s)
-    base = x + _SHIFT
+    base = x + 3 * _SHIFT
     total = total + base ** (1.0 - s) / (s - 1) + base ** -float(s) * 0.5
     factor = float(s)
     for k, b in enumerate(_BERNOULLI):

@@ -173,7 +173,7 @@ class Optimizer:
         if found is None:
             if len(self._scratch) > 4096:
                 self._scratch.clear()
-            found = self._scratch[key] = ARRAY_MODULES[type(a)].asarray(value, dtype=a.dtype)
+            found = self._scratch[key] = ARRAY_MODULES[type(a)].full((), value, dtype=a.dtype)
         return found
 
     # ---- state -----------------------------------------------------------------------------

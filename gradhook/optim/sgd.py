@@ -57,14 +57,15 @@ class SGD(Optimizer):
         """One step of one group: two array calls a parameter without momentum and decay."""
         lr, decay = group["lr"], group["weight_decay"]
         momentum, maximize = group["momentum"], group["maximize"]
-        kind = None
+        dtype = kind = None
         for p in group["params"]:
             slot = p._slot
             if slot is None or slot.grad is None:
                 continue
             a, d = p._a, slot.grad._a
-            if a.dtype is not kind:
-                kind, xp, rate = a.dtype, ARRAY_MODULES[type(a)], self.number(lr, a)
+            if a.dtype is not dtype or type(a) is not kind:
+                dtype, kind = a.dtype, type(a)
+                xp, rate = ARRAY_MODULES[kind], self.number(lr, a)
                 multiply, subtract = xp.multiply, xp.subtract
             out = self.scratch(a)
             if maximize:

@@ -12,7 +12,7 @@ from gradhook.ops.table import TABLE, Op
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
-RENAMED = {"where": "where_method", "__rdiv__": "rdiv", "__rtruediv__": "rdiv"}
+RENAMED = {"where": "where_method", "__rdiv__": "rdiv", "__pow__": "power_operator"}
 TENSOR_FIRST = tuple(
     """
     eq ne not_equal lt less le less_equal gt greater ge greater_equal maximum minimum
@@ -20,7 +20,7 @@ TENSOR_FIRST = tuple(
 )
 FUNCTIONS = (
     *"""
-    add sub subtract rsub div divide true_divide float_power where masked_fill clamp clip
+    pow add sub subtract rsub div divide true_divide float_power where masked_fill clamp clip
     softmax log_softmax equal allclose is_nonzero is_floating_point is_complex numel
     result_type can_cast promote_types ldexp polygamma mvlgamma dist
 """.split(),
@@ -28,8 +28,8 @@ FUNCTIONS = (
 )
 METHODS = (
     *"""
-    add sub subtract div divide true_divide float_power where masked_fill clamp clip softmax
-    log_softmax equal allclose is_nonzero ldexp polygamma mvlgamma dist __rdiv__
+    pow __pow__ add sub subtract div divide true_divide float_power where masked_fill clamp clip
+    softmax log_softmax equal allclose is_nonzero ldexp polygamma mvlgamma dist __rdiv__
 """.split(),
     *TENSOR_FIRST,
 )
@@ -134,6 +134,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
                 f"{condition.dtype!r}"
             )
         condition = ops.cast(condition, dtype=dtypes.bool_)
+    if isinstance(input, Tensor) and isinstance(other, Tensor) and input._a.dtype is other._a.dtype:
+        return ops.where(condition, input, other)
     target = result_type(input, other)
     x, y = (_typed(v, target) for v in (input, other))
     return ops.where(condition, x, y)
@@ -203,23 +205,59 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
     Result: promoted dtype. Errors: RuntimeError when both are None.
     """
-    row, limits = clamping(min, max)
-    found: Tensor = getattr(ops, row)(input, *limits)
+    row, limits, numbers = clamping(input, min, max)
+    found: Tensor = getattr(ops, row)(input, *limits, **numbers)
     return found
 
 
 clip = clamp
 
 
-def clamping(low: Any, high: Any) -> tuple[str, tuple[Any, ...]]:
-    """The table op and the limits of a clamp. Errors: RuntimeError when both are None."""
+def clamping(input: Tensor, low: Any, high: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """The table op, its tensor inputs and its attributes of a clamp.
+
+    Errors: RuntimeError when both limits are None.
+    """
     if low is None and high is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if type(low) in NUMBERS and type(high) in NUMBERS and input._a.dtype.kind == "f":
+        return "clamp", (), {"low": low, "high": high}
     if high is None:
-        return "clip_low", (low,)
+        return "clip_low", (low,), {}
     if low is None:
-        return "clip_high", (high,)
-    return "clip", (low, high)
+        return "clip_high", (high,), {}
+    return "clip", (low, high), {}
+
+
+NUMBERS = (int, float, type(None))
+
+
+def pow(input: Any, exponent: Any) -> Tensor:
+    """input to the power exponent: tensors that broadcast, or numbers. Result: promoted dtype.
+
+    Errors: RuntimeError for integers to one negative number; TypeError for what is no number.
+    """
+    found: Any = power_operator(input, exponent)
+    if found is NotImplemented:
+        kinds = f"{type(input).__name__}, {type(exponent).__name__}"
+        raise TypeError(f"pow(): arguments must be Tensors or numbers, found {kinds}")
+    made: Tensor = found
+    return made
+
+
+def power_operator(self: Any, other: Any) -> Tensor:
+    """self ** other."""
+    if type(other) in (int, float) and isinstance(self, Tensor):
+        refuse_negative(self, other)
+        if self._a.dtype.kind in "fc":
+            return ops.pow(self, exponent=other)
+    return ops.power(self, other)
+
+
+def refuse_negative(self: Tensor, exponent: Any) -> None:
+    """Raise RuntimeError for integers to a negative integer number."""
+    if type(exponent) is int and exponent < 0 and self._a.dtype.kind in "biu":
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
 def softmax(

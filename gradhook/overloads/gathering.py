@@ -152,15 +152,19 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """input with a number (or 0-d tensor) at its slices at index along dim. Result: as input."""
     if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(
-                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value.ndim} dimension(s)."
-            )
-        mask = ops.fill(ops.cast(input.detach(), dtype=dtypes.bool_), value=False)
-        mask = ops.index_fill(mask, index, axis=dim, value=True)
-        return ops.masked_fill_tensor(input, mask, value)
+        return ops.masked_fill_tensor(input, filled_mask(input, dim, index, value), value)
     return ops.index_fill(input, index, axis=dim, value=value)
+
+
+def filled_mask(input: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
+    """Where index_fill writes. Result: shape of input, bool. Errors: RuntimeError unless 0-d."""
+    if value.ndim:
+        raise RuntimeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+    nowhere = ops.fill(ops.cast(input.detach(), dtype=dtypes.bool_), value=False)
+    return ops.index_fill(nowhere, index, axis=dim, value=True)
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:

@@ -38,7 +38,10 @@ def _given(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[A
         values = (found,)
     if len(values) == 1 and not isinstance(values[0], int | np.integer | Tensor):
         (values,) = values
-    return tuple(int(n) for n in values)
+    for n in values:
+        if type(n) is not int:
+            return tuple([int(m) for m in values])
+    return values if type(values) is tuple else tuple(values)
 
 
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
@@ -159,7 +162,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` every `step` along a dimension, in a new last one.
 
-    A copy (torch gives a view).
+    A view.
     """
     axis = wrap(dimension, self.ndim)
     if size > (self.shape[axis] if self.ndim else 1):

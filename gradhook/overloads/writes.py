@@ -11,7 +11,8 @@ from gradhook import indexing
 from gradhook.autograd.views import edge_of
 from gradhook.modes import get_modes
 from gradhook.ops.table import TABLE
-from gradhook.overloads.arithmetic import clamping, scaled
+from gradhook.overloads import gathering
+from gradhook.overloads.arithmetic import clamping, refuse_negative, scaled
 from gradhook.overloads.recorded import ops, write
 from gradhook.tensor import Tensor
 
@@ -52,8 +53,16 @@ def abs_(self: Tensor) -> Tensor:
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """self raised to min and lowered to max. Errors: RuntimeError when both are None."""
-    row, limits = clamping(min, max)
-    return write(TABLE[row], self, *limits)
+    row, limits, numbers = clamping(self, min, max)
+    return write(TABLE[row], self, *limits, **numbers)
+
+
+def pow_(self: Tensor, exponent: Any) -> Tensor:
+    """self becomes self to the power exponent. Errors: RuntimeError when that does not fit self."""
+    if type(exponent) in (int, float) and self._a.dtype.kind in "fc":
+        return write(TABLE["pow"], self, exponent=exponent)
+    refuse_negative(self, exponent)
+    return write(TABLE["power"], self, exponent)
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -142,7 +151,8 @@ def scatter_reduce_(
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """The slices of self at index along dim become value."""
     if isinstance(value, Tensor):
-        value = value.item()
+        mask = gathering.filled_mask(self, dim, index, value)
+        return write(TABLE["masked_fill_tensor"], self, mask, value)
     return write(TABLE["index_fill"], self, index, axis=dim, value=value)
 
 
@@ -152,7 +162,8 @@ def _out_of_place(name: str) -> Callable[..., Tensor]:
     def changed(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         from gradhook import overloads
 
-        result = getattr(overloads, name)(self, *args, **kwargs)
+        # a copy, since the history may save what is overwritten below
+        result = getattr(overloads, name)(ops.clone(self), *args, **kwargs)
         if tuple(result.shape) != tuple(self.shape):
             raise RuntimeError(
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape "
@@ -194,6 +205,7 @@ _TURNED = ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t")
 
 INPLACE: dict[str, Callable[..., Any]] = {
     "abs_": abs_,
+    "pow_": pow_,
     "clamp_": clamp_,
     "clip_": clamp_,
     "absolute_": abs_,

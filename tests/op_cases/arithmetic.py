@@ -37,6 +37,11 @@ ROWS = {
         case(normal(3), np.array(2.0), ref=np.power, constant=(1,)),
         case(integers(4), integers(4, high=4, seed=6), ref=np.power),
     ],
+    "pow": [
+        case(positive(3, 4), exponent=2.5, ref=lambda x, exponent: x**2.5, complexes=True),
+        case(np.array([0.0, -1.5, 2.0]), exponent=2, ref=lambda x, exponent: x * x),
+        case(normal(3), exponent=0, ref=lambda x, exponent: np.ones(3), second=False),
+    ],
     "atan2": case(normal(3, 4), normal(4, seed=9), ref=np.arctan2),
     "hypot": case(normal(3, 4), normal(4, seed=9), ref=np.hypot),
     "logaddexp": case(normal(3, 4), normal(4, seed=9), ref=np.logaddexp),
@@ -56,6 +61,12 @@ ROWS = {
     "fmin": case(apart(3, 4), apart(3, 4, seed=11) + 0.1, ref=np.fmin),
     "clip_low": case(apart(3, 4), apart(4) + 0.1, ref=np.maximum),
     "clip_high": case(apart(3, 4), apart(4) + 0.1, ref=np.minimum),
+    "outside": case(apart(3, 4), low=0, ref=lambda x, low: x < low),
+    "clamp": [
+        case(apart(3, 4), low=-1.0, high=1, ref=lambda x, low, high: np.clip(x, low, high)),
+        case(apart(3, 4), high=1, ref=lambda x, high: np.minimum(x, high)),
+        case(apart(3, 4), low=0, ref=lambda x, low: np.maximum(x, low)),
+    ],
     "clip": case(apart(3, 4), np.array(-1.0), np.array(1.1), ref=np.clip),
     "lerp": case(normal(3), normal(3, seed=8), positive(3), ref=lambda x, y, w: x + w * (y - x)),
     "addcmul": case(

@@ -1,0 +1,189 @@
+"""Whose memory a gradient is: no write changes what somebody else holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradhook
+from gradhook import autograd
+
+
+def leaf(values, dtype=gradhook.float64):
+    return gradhook.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def shares(a, b):
+    return np.may_share_memory(a.detach().numpy(), b.detach().numpy())
+
+
+def test_one_gradient_handed_to_two_inputs_is_not_accumulated_into():
+    # in-place accumulation into what add hands to both sides gave 6 for 1
+    x, w = leaf([1.0]), leaf([1.0])
+    y = x + w
+    (y + y + x).sum().backward()
+    assert x.grad.tolist() == [3] and w.grad.tolist() == [2] and not shares(x.grad, w.grad)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 20])
+def test_x_plus_x_n_times_gives_powers_of_two(n):
+    x = leaf([1.0])
+    y = x
+    for _ in range(n):
+        y = y + y
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0**n]
+
+
+def test_the_callers_gradient_is_never_changed_nor_adopted():
+    g = gradhook.ones(3, dtype=gradhook.float64)
+    for make in (
+        lambda x: x.view(3),
+        lambda x: x + 0.0,
+        lambda x: x + x,
+        lambda x: x[:],
+        lambda x: x.clone(),
+    ):
+        x = leaf([1.0, 2.0, 3.0])
+        make(x).backward(g)
+        make(x).backward(g)
+        assert g.tolist() == [1, 1, 1] and not shares(x.grad, g)
+
+
+def test_the_real_part_of_the_callers_complex_gradient_is_not_adopted():
+    x = leaf([1.0, 2.0])
+    y = x + gradhook.tensor([1 + 2j, 3 + 1j], dtype=gradhook.complex128)
+    g = gradhook.tensor([1 + 2j, 3 + 1j], dtype=gradhook.complex128)
+    y.backward(g, retain_graph=True)
+    y.backward(g)
+    assert g.tolist() == [1 + 2j, 3 + 1j] and x.grad.tolist() == [2, 6]
+
+
+def test_the_cached_gradient_of_a_scalar_root_is_not_adopted():
+    x = leaf(1.0)
+    x.backward()
+    x.grad.add_(5)
+    y = leaf(1.0)
+    y.backward()
+    assert y.grad.item() == 1 and x.grad.item() == 6
+
+
+def test_the_gradient_of_an_expanded_tensor_is_summed_and_the_expanded_gradient_copied():
+    x = leaf([[1.0], [2.0]])
+    x.expand(2, 3).sum().backward()
+    assert x.grad.tolist() == [[3], [3]]
+    y = leaf(np.ones((2, 3)).tolist())
+    y.sum().backward()  # the gradient in flight is one number with strides 0
+    y.grad[0, 0] = 7
+    assert y.grad.tolist() == [[7, 1, 1], [1, 1, 1]]
+
+
+def test_a_hook_keeps_what_it_got_and_it_is_not_changed_later():
+    x, kept = leaf([1.0, 2.0]), []
+    x.register_hook(lambda g: kept.append(g))
+    for _ in range(3):
+        (x * 2 + x).sum().backward()
+    assert [k.tolist() for k in kept] == [[3, 3]] * 3 and x.grad.tolist() == [9, 9]
+
+
+def test_grad_aliases_nothing_that_a_hook_saw():
+    kept = []
+    x = leaf([1.0, 2.0])
+    x.register_hook(kept.append)
+    y = x * 3
+    y.register_hook(kept.append)
+    y.retain_grad()
+    y.grad_fn.register_prehook(lambda gs: kept.extend(gs))
+    y.grad_fn.register_hook(lambda gi, go: kept.extend(g for g in (*gi, *go) if g is not None))
+    y.sum().backward()
+    assert len(kept) == 5
+    assert not any(shares(g, k) for g in (x.grad, y.grad) for k in kept)
+    x.grad.zero_()
+    y.grad.zero_()
+    assert {tuple(k.tolist()) for k in kept} == {(1.0, 1.0), (3.0, 3.0)}
+
+
+def test_what_a_hook_returns_may_be_kept_by_it():
+    x, kept = leaf([1.0, 2.0]), gradhook.full((2,), 5.0, dtype=gradhook.float64)
+    x.register_hook(lambda g: kept)
+    (x * 2).sum().backward()
+    (x * 2).sum().backward()
+    assert kept.tolist() == [5, 5] and x.grad.tolist() == [10, 10]
+
+
+def test_an_edit_in_place_changes_the_gradient_of_this_edge_only():
+    # PyTorch changes the sibling's gradient, too (HOOKS.md D21)
+    x, w, kept = leaf([1.0]), leaf([1.0]), []
+    a, b = x * 1, w * 1
+    y = a + b
+    b.register_hook(kept.append)
+    a.register_hook(lambda g: g.mul_(10) and None)
+    y.backward(gradhook.ones(1, dtype=gradhook.float64))
+    assert x.grad.tolist() == [10] and w.grad.tolist() == [1] and kept[0].tolist() == [1]
+
+
+def test_a_gradient_exported_by_a_hook_is_read_only():
+    x, exported = leaf([1.0, 2.0]), []
+    x.register_hook(lambda g: exported.append(g.numpy()))
+    (x * 2).sum().backward()
+    with pytest.raises(ValueError, match="read-only"):
+        exported[0][0] = 1
+
+
+def test_accumulation_keeps_the_tensor_object_of_grad_and_moves_its_version():
+    x = leaf([1.0, 2.0])
+    (x * 2).sum().backward()
+    first, version = x.grad, x.grad._version
+    (x * 3).sum().backward()
+    assert x.grad is first and first.tolist() == [5, 5] and first._version == version + 1
+
+
+def test_accumulation_into_a_0_d_grad_keeps_the_tensor_object_and_an_array():
+    x = leaf(1.0)
+    (x * 2).backward()
+    first = x.grad
+    (x * 3).backward()
+    assert x.grad is first and first.item() == 5 and isinstance(first.numpy(), np.ndarray)
+
+
+def test_accumulation_into_an_expanded_grad_of_the_users_is_right():
+    x = leaf([1.0, 2.0])
+    x.grad = gradhook.ones(1, dtype=gradhook.float64).expand(2)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+def test_accumulation_under_create_graph_makes_a_new_tensor():
+    x = leaf([1.0, 2.0])
+    (x * x).sum().backward()
+    first = x.grad
+    (x * x * x).sum().backward(create_graph=True)
+    assert first.tolist() == [2, 4] and x.grad.tolist() == [5, 16] and x.grad.requires_grad
+
+
+def test_gradients_asked_for_with_grad_are_not_the_graphs_saved_memory():
+    x = leaf([1.0, 2.0])
+    y = x * x
+    (gy,) = autograd.grad(y.sum(), [y], retain_graph=True)
+    (gx,) = autograd.grad(y.sum(), [x], retain_graph=True)
+    gy.mul_(100)
+    gx.mul_(100)
+    assert x.tolist() == [1, 2]
+    assert autograd.grad(y.sum(), [x])[0].tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("hook", [False, True])
+def test_two_leaves_of_one_gradient_can_be_changed_apart(hook):
+    x, w = leaf([1.0, 1.0]), leaf([1.0, 1.0])
+    if hook:
+        x.register_hook(lambda g: None)
+    (x + w).sum().backward()
+    x.grad.mul_(5)
+    (x + w).sum().backward()
+    assert x.grad.tolist() == [6, 6] and w.grad.tolist() == [2, 2]
+
+
+def test_float32_gradients_of_float64_computations_are_float32():
+    x = leaf([1.0, 2.0], dtype=gradhook.float32)
+    (x * gradhook.tensor([3.0, 4.0], dtype=gradhook.float64)).sum().backward()
+    assert x.grad.dtype == gradhook.float32 and x.grad.tolist() == [3, 4]
