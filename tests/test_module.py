@@ -207,13 +207,9 @@ def test_apply_visits_children_before_parents():
 
 def test_repr_is_laid_out_as_pytorch_does():
     assert repr(Net()) == (
-        "Net(\n"
-        "  (first): Linear(in_features=3, out_features=4, bias=True)\n"
-        "  (rest): Sequential(\n"
-        "    (0): ReLU()\n"
-        "    (1): Linear(in_features=4, out_features=2, bias=False)\n"
-        "  )\n"
-        ")"
+        "Net(\n  (first): Linear(in_features=3, out_features=4, bias=True)\n  (rest): "
+        "Sequential(\n    (0): ReLU()\n    (1): Linear(in_features=4, out_features=2, "
+        "bias=False)\n  )\n)"
     )
     assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == (
         "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"

@@ -140,6 +140,24 @@ def test_batch_norm_moves_the_running_statistics_and_then_uses_them():
     assert layer.num_batches_tracked.item() == 1
 
 
+def test_half_precision_is_normalised_and_summed_in_single():
+    x = gradhook.tensor([[300.0, -300.0, 100.0]], dtype=gradhook.float16, requires_grad=True)
+    y = F.layer_norm(x, (3,))
+    expected = F.layer_norm(x.detach().float(), (3,))
+    np.testing.assert_allclose(y.detach().numpy(), expected.numpy(), rtol=2e-3)
+    assert y.dtype == gradhook.float16
+    (y * y * y).sum().backward()
+    assert x.grad.dtype == gradhook.float16 and np.isfinite(x.grad.numpy()).all()
+    np.testing.assert_allclose(
+        F.rms_norm(x, (3,)).detach().numpy(),
+        F.rms_norm(x.detach().float(), (3,)).numpy(),
+        rtol=2e-3,
+    )
+    scores = gradhook.full((5000, 2), 60.0, dtype=gradhook.float16)
+    loss = F.nll_loss(scores, gradhook.zeros(5000, dtype=gradhook.int64), reduction="mean")
+    assert loss.item() == -60 and loss.dtype == gradhook.float16
+
+
 def test_normalisation_names_what_does_not_fit():
     with pytest.raises(RuntimeError, match=r"Given normalized_shape=\[3\], expected input with"):
         F.layer_norm(gradhook.ones(2, 4), (3,))

@@ -210,7 +210,6 @@ def test_repr_lists_each_group_s_options():
         (lambda p: optim.SGD([p], lr=-1), ValueError, "Invalid learning rate: -1"),
         (lambda p: optim.SGD([p], momentum=-1), ValueError, "Invalid momentum value"),
         (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires"),
-        (lambda p: optim.SGD([p, p]), ValueError, "duplicate parameters"),
         (
             lambda p: optim.SGD([{"params": [p]}, {"params": [p]}]),
             ValueError,
@@ -225,6 +224,11 @@ def test_repr_lists_each_group_s_options():
 def test_bad_arguments_are_named(make, error, text):
     with pytest.raises(error, match=text):
         make(parameter(1.0))
+
+
+def test_a_parameter_listed_twice_is_warned_of_as_in_pytorch():
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optim.SGD([parameter(1.0)] * 2)
 
 
 def test_names_may_come_with_the_parameters():

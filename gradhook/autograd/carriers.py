@@ -54,6 +54,18 @@ FORMULA_NAMESPACES = Namespaces()
 ARRAY_MODULES = Modules()
 
 
+def lent(array: Any, node: Node | None = None, nr: int = 0) -> Any:
+    """A Tensor whose Storage is lent: a hook may keep it, so it is copied before it is written."""
+    t = new(Binding.tensor)
+    t._a = array
+    t._v = [0, LENT]
+    t._node = node
+    t._nr = nr
+    t._view = None
+    t._slot = None
+    return t
+
+
 class ArrayCarrier:
     """Gradients are bare arrays; nothing is recorded."""
 
@@ -88,21 +100,14 @@ class ArrayCarrier:
     def copy(g: Any) -> Any:
         return g.copy()
 
-    @staticmethod
-    def lend(g: Any) -> Any:
-        """A Tensor over the gradient for a hook: no copy; its first in-place op copies
-        (Storage.lent).
-        """
-        return lent(g, None, 0)
+    lend = staticmethod(lent)
 
     @staticmethod
     def take(result: Any) -> Any:
         """The gradient a hook returned or edited."""
         return result._a
 
-    @staticmethod
-    def wrap(g: Any) -> Any:
-        return make(g)
+    wrap = staticmethod(make)
 
     @staticmethod
     def accumulate(have: Any, g: Any, owned: bool) -> Any:
@@ -117,18 +122,6 @@ class ArrayCarrier:
             bump(have)
             return have
         return make(a + g)
-
-
-def lent(array: Any, node: Node | None, nr: int) -> Any:
-    """A Tensor whose Storage is lent: a hook may keep it, so it is copied before it is written."""
-    t = new(Binding.tensor)
-    t._a = array
-    t._v = [0, LENT]
-    t._node = node
-    t._nr = nr
-    t._view = None
-    t._slot = None
-    return t
 
 
 ARRAYS = ArrayCarrier()

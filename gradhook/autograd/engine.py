@@ -59,9 +59,8 @@ class GraphTask:
     """
 
     __slots__ = (
-        "callbacks", "captures", "carrier", "entries", "execute", "id", "keep", "local", "node",
-        "outer", "owned",
-        "pending", "shared",
+        "bare", "callbacks", "captures", "carrier", "entries", "execute", "id", "keep", "local",
+        "node", "outer", "owned", "pending", "plain", "shared",
     )  # fmt: skip
 
     def __init__(self, carrier: Carrier, keep: bool) -> None:
@@ -77,18 +76,17 @@ class GraphTask:
         self.callbacks: list[Callable[[], Any]] = []
         self.node: Node | None = None
         self.outer: GraphTask | None = None
-        self.shared = (
-            False  # other runs were active at the same time: saved tensors may be theirs, too
-        )
+        self.bare = not carrier.recording  # gradients are bare arrays
+        self.plain = True  # every node runs and nothing is captured
+        self.shared = False  # other runs were active, too: what is saved may be theirs as well
 
     def still_needs(self, node: Node) -> bool:
         """Whether this run has yet to execute the node."""
         return node in self.pending
 
 
-def current_task() -> GraphTask | None:
-    """The run this code is called from; None outside a backward run."""
-    return _current.get()
+# The run this code is called from; None outside a backward run.
+current_task: Callable[[], GraphTask | None] = _current.get
 
 
 def running_carrier() -> Carrier:
@@ -161,7 +159,8 @@ def _count(task: GraphTask, roots: Iterable[Node]) -> None:
                 pending[node] += 1
             else:
                 pending[node] = 1
-                stack.append(node)
+                if node.edges:
+                    stack.append(node)
 
 
 def restrict(task: GraphTask, roots: list[Node], targets: set[Node], run_targets: bool) -> None:
@@ -215,12 +214,11 @@ def _deliver(task: GraphTask, node: Node, nr: int, g: Any) -> None:
 
 def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
     pending, entries, owned, carrier = task.pending, task.entries, task.owned, task.carrier
-    bare, keep = not carrier.recording, task.keep
-    adopts = bool(task.captures)
-    plain = not adopts and task.execute is None
-    kind = (
-        type(roots[0][2]) if plain else None
-    )  # what a gradient is when nothing needs a closer look
+    keep = task.keep
+    bare = task.bare
+    plain = task.plain = not task.captures and task.execute is None
+    kind = type(roots[0][2]) if plain else None  # of a gradient that needs no closer look
+    chains = bare and plain  # along a chain the gradient goes straight on
     heap: list[tuple[int, Node]] = []
     for node, nr, g in roots:
         _deliver(task, node, nr, g)
@@ -246,9 +244,7 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
                     grads = _visit(task, node, g)
                 del pending[node]
                 edges = node.edges
-                if (
-                    len(edges) == 2 and bare and grads and not heap
-                ):  # a chain: the gradient goes straight on
+                if len(edges) == 2 and chains and grads and not heap and node.hooks is None:
                     following = edges[0]
                     g = grads[0]
                     if (
@@ -260,7 +256,7 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
                         shape = g.shape
                         if shape != following.shape or g.dtype is not following.dtype or not shape:
                             g = carrier.conform(g, following.shape, following.dtype)
-                        if (following.leaf or adopts) and _is_owned(node, 0, g, grads, carrier):
+                        if following.leaf and _is_owned(g, grads[0], node.fresh, 0, True):
                             owned.add(following)
                         node = following
                         continue
@@ -274,56 +270,54 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
         raise
 
 
-def _is_owned(node: Node, k: int, h: Any, grads: Any, carrier: Carrier) -> bool:
-    """Whether nobody else holds this gradient: its formula or `conform` allocated it, and no hook
-    saw it.
+def _is_owned(h: Any, a: Any, fresh: tuple[bool, ...], k: int, bare: bool) -> bool:
+    """Whether nobody else holds this gradient: its formula or `conform` (which had the array `a`)
+    allocated it, and no hook saw it.
     """
-    if h is grads[k]:
-        return node.hooks is None and bool(node.fresh) and node.fresh[k]
-    a = carrier.array(h)  # conform sums and casts into fresh memory; real parts are views
-    return a.base is None or bool(a.size < carrier.array(grads[k]).size)
+    found = h if bare else h._a
+    if found is a:
+        return bool(fresh) and fresh[k]
+    return found.base is None or bool(found.size < a.size)  # a real part is a view
 
 
 def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]]) -> Node | None:
     """Deliver a node's gradients along its edges; returns one node that became ready, the others
     go to the heap.
     """
-    pending, entries, carrier = task.pending, task.entries, task.carrier
-    bare, adopts = not carrier.recording, bool(task.captures)
-    plain = not adopts and task.execute is None
+    pending, entries, bare, plain = task.pending, task.entries, task.bare, task.plain
     edges = node.edges
     fresh = node.fresh if node.hooks is None else ()
     candidate: Node | None = None
-    for k in range(0, len(edges), 2):
-        following = edges[k]
+    k = 0
+    for h in grads or (None,) * (len(edges) // 2):
+        following = edges[2 * k]
         left = pending[following] - 1
-        h = grads[k >> 1] if grads else None
         if h is not None:
+            a = h if bare else h._a
             if following.multi:
-                meta = following.meta(edges[k + 1])
-                _deliver(task, following, edges[k + 1], carrier.conform(h, meta.shape, meta.dtype))
+                nr = edges[2 * k + 1]
+                meta = following.meta(nr)
+                h = task.carrier.conform(h, meta.shape, meta.dtype)
+                _deliver(task, following, nr, h)
             else:
-                a = h if bare else h._a
-                if a.shape != following.shape or a.dtype is not following.dtype or not a.shape:
-                    h = carrier.conform(h, following.shape, following.dtype)
+                shape = a.shape
+                if shape != following.shape or a.dtype is not following.dtype or not shape:
+                    h = task.carrier.conform(h, following.shape, following.dtype)
                 if following in entries:
                     _deliver(task, following, 0, h)
-                elif following.leaf:
-                    if h is a:
-                        owned = fresh and fresh[k >> 1]
-                    else:
-                        owned = _is_owned(node, k >> 1, h, grads, carrier)
+                elif following.leaf or not plain:
+                    owned = _is_owned(h, a, fresh, k, bare)
                     if plain and not left and following.hooks is None:  # a leaf runs at once
                         _accumulate(task, following, h, owned)
                         del pending[following]
+                        k += 1
                         continue
                     entries[following] = h
                     if owned:
                         task.owned.add(following)
                 else:
                     entries[following] = h
-                    if adopts and _is_owned(node, k >> 1, h, grads, carrier):
-                        task.owned.add(following)
+        k += 1
         pending[following] = left
         if left:
             continue
@@ -378,7 +372,10 @@ def _accumulate(task: GraphTask, node: AccumulateGrad | Any, g: Any, owned: bool
     """
     slot = node.slot
     with slot.lock:
-        slot.grad = task.carrier.accumulate(slot.grad, g, owned)
+        if owned and slot.grad is None:
+            slot.grad = task.carrier.wrap(g)
+        else:
+            slot.grad = task.carrier.accumulate(slot.grad, g, owned)
     if slot.post_accumulate:
         node_hooks.post_accumulate(node)
     return ()

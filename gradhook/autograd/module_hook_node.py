@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gradhook.autograd import engine
+from gradhook.autograd.engine import current_task
 from gradhook.autograd.graph import Node, TensorMeta, released_error
 from gradhook.autograd.module_hook_runners import ModuleHookRunners
 from gradhook.autograd.node_hooks import taken_back
@@ -29,7 +29,7 @@ class CallRun:
 
     pre_hooks_ran = False
     full_hooks_ran = False
-    slots: list[Any] | None = None
+    slots: Any = None
     output_tensors: list[Any] | None = None
     input_tensors: list[Any] | None = None
 
@@ -70,7 +70,7 @@ class ModuleBackwardHookState(ModuleHookRunners):
         return tuple([owners[leaf] for leaf in self.input_leaves])
 
     def _run(self) -> CallRun | None:
-        task = engine.current_task()
+        task = current_task()
         return None if task is None else task.local.get(self)
 
     @property
@@ -88,7 +88,7 @@ class ModuleBackwardHookState(ModuleHookRunners):
     @property
     def grad_outputs(self) -> list[Storage | None] | None:
         """Per output leaf, the Storage of its gradient in the current run."""
-        task = engine.current_task()
+        task = current_task()
         run = self._run()
         if task is None or run is None or run.slots is None:
             return None
@@ -104,14 +104,10 @@ class ModuleBackwardHookState(ModuleHookRunners):
 
     def outputs_seen(self, task: GraphTask, run: CallRun) -> list[Any]:
         """The output gradients as hooks see them, one a leaf."""
-        tensors = run.output_tensors
-        if tensors is None:
-            tensors = run.output_tensors = [None] * self.outputs.n_leaves
-            lend = task.carrier.lend
-            for position, g in zip(self.output_edge_indices, run.slots or (), strict=True):
-                if g is not None:
-                    tensors[position] = lend(g)
-        return tensors
+        if run.output_tensors is None:
+            positions = self.output_edge_indices
+            run.output_tensors = lent_leaves(task.carrier, self.outputs, positions, run.slots)
+        return run.output_tensors
 
 
 class BarrierNode(Node):
@@ -126,15 +122,17 @@ class BarrierNode(Node):
     multi: bool  # type: ignore[misc]
     saves = True
 
-    def close(self, state: ModuleBackwardHookState, edges: list[Any], metas: list[Any]) -> None:
-        """All edges are known."""
+    def close(self, state: ModuleBackwardHookState, edges: Any, metas: Any) -> None:
+        """All edges are known. edges: (node, output_nr, ...); metas: of their gradients."""
         self.saved = state
         self.hooks = None
         self.edges = tuple(edges)
         self.metas = metas
-        self.multi = len(metas) != 1
-        if not self.multi:
+        if len(metas) == 1:
+            self.multi = False
             self.shape, self.dtype, _ = metas[0]
+        else:
+            self.multi = True
 
     @property
     def state(self) -> ModuleBackwardHookState:
@@ -154,18 +152,17 @@ class BarrierNode(Node):
     def meta(self, output_nr: int) -> TensorMeta:
         return self.metas[output_nr]  # type: ignore[no-any-return]
 
-    def backward(self, g: Any) -> tuple[Any, ...]:
-        task = engine.current_task()
-        assert task is not None
-        state = self.saved
+    def backward(self, g: Any) -> Any:
+        """Fire the hooks due here; returns the gradients to pass on."""
+        task, state = current_task(), self.saved
         if state is None:
             raise released_error()
-        return tuple(self.visit(state, task, g if self.multi else [g]))
+        return self.visit(state, task, g if self.multi else (g,))
 
     backward_recorded = backward
 
-    def visit(self, state: ModuleBackwardHookState, task: GraphTask, slots: list[Any]) -> list[Any]:
-        """Fire the hooks due here; returns the gradients to pass on."""
+    def visit(self, state: ModuleBackwardHookState, task: Any, slots: Any) -> Any:
+        """`backward` with the call's state, in the current task, a slot an edge."""
         raise NotImplementedError
 
 
@@ -176,17 +173,24 @@ class ModuleOutputHookNode(BarrierNode):
 
     __slots__ = ("transparent",)
 
-    def visit(self, state: ModuleBackwardHookState, task: GraphTask, slots: list[Any]) -> list[Any]:
+    transparent: bool
+
+    def visit(self, state: ModuleBackwardHookState, task: Any, slots: Any) -> Any:
         if self.transparent:
             return slots
         run = task.local.get(state)
         if run is None:
             run = task.local[state] = CallRun()
+        if state.pre_hooks or not state.input_leaves:
+            return self._fire(state, task, run, slots)
         run.slots = slots
+        return slots
+
+    def _fire(self, state: ModuleBackwardHookState, task: Any, run: CallRun, slots: Any) -> Any:
+        run.slots = slots
+        layout, tensors = state.outputs, state.outputs_seen(task, run)
         if state.pre_hooks and not run.pre_hooks_ran:
             run.pre_hooks_ran = True
-            layout = state.outputs
-            tensors = state.outputs_seen(task, run)
             result = state.run_pre_hooks(layout.pack(tensors))
             if result is not None:
                 run.output_tensors = tensors = layout.unpack(result, tensors)
@@ -195,8 +199,7 @@ class ModuleOutputHookNode(BarrierNode):
         if not state.input_leaves and state.full_hooks and not run.full_hooks_ran:
             run.full_hooks_ran = True
             inputs = state.inputs
-            shown = state.outputs.pack(state.outputs_seen(task, run))
-            state.run_full_hooks(inputs.pack([None] * inputs.n_leaves), shown)
+            state.run_full_hooks(inputs.pack([None] * inputs.n_leaves), layout.pack(tensors))
         if not state.input_leaves or not state.full_hooks:
             run.slots = run.output_tensors = None
         return slots
@@ -207,7 +210,7 @@ class ModuleInputHookNode(BarrierNode):
 
     __slots__ = ()
 
-    def visit(self, state: ModuleBackwardHookState, task: GraphTask, slots: list[Any]) -> list[Any]:
+    def visit(self, state: ModuleBackwardHookState, task: Any, slots: Any) -> Any:
         run = task.local.get(state)
         if run is None or run.slots is None:
             state.skipped += bool(state.full_hooks)
@@ -215,16 +218,25 @@ class ModuleInputHookNode(BarrierNode):
         if run.full_hooks_ran:
             return slots
         run.full_hooks_ran = True
-        layout, positions, carrier = state.inputs, state.input_leaves, task.carrier
-        tensors: list[Any] = [None] * layout.n_leaves
-        for position, g in zip(positions, slots, strict=True):
-            if g is not None:
-                tensors[position] = carrier.lend(g)
-        run.input_tensors = tensors
-        shown = state.outputs.pack(state.outputs_seen(task, run))
-        result = state.run_full_hooks(layout.pack(tensors), shown)
+        inputs, carrier = state.inputs, task.carrier
+        tensors = run.input_tensors = lent_leaves(carrier, inputs, state.input_leaves, slots)
+        shown = state.outputs.pack(run.output_tensors or state.outputs_seen(task, run))
+        result = state.run_full_hooks(inputs.pack(tensors), shown)
         if result is not None:
-            tensors = layout.unpack(result, tensors)
+            tensors = inputs.unpack(result, tensors)
         run.input_tensors = run.output_tensors = run.slots = None
-        pairs = zip(positions, slots, strict=True)
+        if len(slots) == 1:
+            return (taken_back(carrier, slots[0], tensors[state.input_leaves[0]]),)
+        pairs = zip(state.input_leaves, slots, strict=True)
         return [taken_back(carrier, g, tensors[position]) for position, g in pairs]
+
+
+def lent_leaves(carrier: Any, layout: Any, positions: Any, slots: Any) -> list[Any]:
+    """The gradients of a barrier's edges as hooks see them, one a leaf of the call."""
+    if layout.n_leaves == 1:
+        return [None if slots[0] is None else carrier.lend(slots[0])]
+    tensors: list[Any] = [None] * layout.n_leaves
+    for position, g in zip(positions, slots, strict=True):
+        if g is not None:
+            tensors[position] = carrier.lend(g)
+    return tensors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gradhook import profiler
@@ -49,10 +49,10 @@ class ModuleHookRunners:
     full_hooks: tuple[Any, ...]
     inputs: CallLayout
     outputs: CallLayout
-    input_leaves: list[int]
-    input_metas: list[TensorMeta]
-    output_edge_indices: list[int]
-    output_edge_metas: list[TensorMeta]
+    input_leaves: Sequence[int]
+    input_metas: Sequence[TensorMeta]
+    output_edge_indices: Sequence[int]
+    output_edge_metas: Sequence[TensorMeta]
 
     @property
     def pre_runner(self) -> Runner | None:
@@ -155,7 +155,7 @@ class ModuleHookRunners:
 
 
 def _by_leaf(
-    layout: CallLayout, positions: list[int], metas: list[TensorMeta]
+    layout: CallLayout, positions: Sequence[int], metas: Sequence[TensorMeta]
 ) -> list[TensorMeta | None]:
     found: list[TensorMeta | None] = [None] * layout.n_leaves
     for position, meta in zip(positions, metas, strict=True):

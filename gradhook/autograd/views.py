@@ -73,7 +73,9 @@ def refresh(x: Any) -> None:
     """Bring a view's edge up to date with its base."""
     view: View = x._view
     base = view.base
-    if edge_of(base) is view.base_node or view.creation == UNRECORDED:
+    if base._view is not None:
+        refresh(base)
+    if base._node is view.base_node or view.creation == UNRECORDED:
         return
     if view.creation == CUSTOM:
         if x._version != view.version:

@@ -20,9 +20,10 @@ from gradhook.autograd.module_hook_node import (
 )
 from gradhook.autograd.views import alias_at, refresh, stand_in
 from gradhook.nn import tree
-from gradhook.nn.layout import layout_of
+from gradhook.nn.layout import SINGLE, layout_of
 from gradhook.tensor import Tensor
 
+FIRST = (0,)
 _opaque_seen: set[type] = set()
 
 
@@ -32,6 +33,17 @@ def enter(
     """Put the input barrier before every tensor of args and kwargs that has a gradient."""
     node = ModuleInputHookNode()
     node.seq = state.start = next_sequence_nr()
+    if len(args) == 1 and not kwargs and type(args[0]) is Tensor:  # most calls
+        x = args[0]
+        if x._view is not None:
+            refresh(x)
+        state.inputs = SINGLE
+        if x._node is None:
+            state.input_leaves = state.input_metas = ()
+            return args, kwargs
+        state.input_leaves, state.input_metas = FIRST, (meta_of(x._a),)
+        node.close(state, (x._node, x._nr), state.input_metas)
+        return (alias_at(x, node, 0),), kwargs
     values, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
     layout, leaves = layout_of(values, len(args), names)
     edges: list[Any] = []
@@ -59,6 +71,8 @@ def enter(
 def leave(state: ModuleBackwardHookState, output: Any) -> tuple[Any, ModuleOutputHookNode | None]:
     """Put the output barrier behind every tensor of the output that has a gradient; returns the
     output and the barrier, None when nothing has one."""
+    if type(output) is Tensor:  # most calls
+        return _leave_single(state, output)
     several = isinstance(output, tuple | list)
     values = tuple(output) if several else (output,)
     layout, leaves = layout_of(values, len(values))
@@ -91,6 +105,22 @@ def leave(state: ModuleBackwardHookState, output: Any) -> tuple[Any, ModuleOutpu
         else:
             output = layout.rebuilt(leaves)[0]
     return output, node
+
+
+def _leave_single(
+    state: ModuleBackwardHookState, output: Tensor
+) -> tuple[Tensor, ModuleOutputHookNode | None]:
+    if output._view is not None:
+        refresh(output)
+    if output._node is None:
+        return output, None
+    node = ModuleOutputHookNode()
+    node.seq = next_sequence_nr()
+    node.transparent = False
+    metas = (meta_of(output._a),)
+    state.outputs, state.output_edge_indices, state.output_edge_metas = SINGLE, FIRST, metas
+    node.close(state, (output._node, output._nr), metas)
+    return _left(state, node, output, 0), node
 
 
 def _left(state: ModuleBackwardHookState, node: ModuleOutputHookNode, t: Tensor, nr: int) -> Tensor:

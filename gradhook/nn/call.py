@@ -77,20 +77,24 @@ def _call_always(module: Any, args: Any, kwargs: Any, hook: Any, flags: frozense
 
 def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: Any) -> Any:
     own = module.__dict__
-    for _, hook, flags in _entries(everywhere.forward_pre, own.get("_forward_pre_hooks")):
-        args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)
-    pre_hooks = _hooks(everywhere.full_backward_pre, own.get("_backward_pre_hooks"))
-    backward, is_full = own.get("_backward_hooks"), own.get("_full_backward", True)
-    full_hooks = _hooks(everywhere.full_backward, backward if is_full else None)
-    legacy_hooks = _hooks(everywhere.legacy_backward, None if is_full else backward)
-    state = None
-    if pre_hooks or full_hooks:
-        state = ModuleBackwardHookState()
-        state.module, state.pre_hooks, state.full_hooks = module, pre_hooks, full_hooks
-        state.skipped = 0
-        args, kwargs = enter(state, args, kwargs)
+    if everywhere.forward_pre or own.get("_forward_pre_hooks"):
+        for _, hook, flags in _entries(everywhere.forward_pre, own.get("_forward_pre_hooks")):
+            args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)
+    backward, e, legacy_hooks = own.get("_backward_hooks"), everywhere, _NONE
+    state = node = None
+    if backward or e.full_backward or e.full_backward_pre or own.get("_backward_pre_hooks"):
+        is_full = own.get("_full_backward", True)
+        full_hooks = _hooks(e.full_backward, backward if is_full else None)
+        pre_hooks = _hooks(e.full_backward_pre, own.get("_backward_pre_hooks"))
+        legacy_hooks = _hooks(e.legacy_backward, None if is_full else backward)
+        if pre_hooks or full_hooks:
+            state = ModuleBackwardHookState()
+            state.module, state.pre_hooks, state.full_hooks = module, pre_hooks, full_hooks
+            state.skipped = 0
+            args, kwargs = enter(state, args, kwargs)
+    elif e.legacy_backward:
+        legacy_hooks = e.legacy_backward.snapshot()
     output = module.forward(*args, **kwargs)
-    node = None
     if state is not None:
         output, node = leave(state, output)
     replaced = False

@@ -247,8 +247,8 @@ class ModuleDict(Module):
             pairs = modules
         else:
             raise TypeError(
-                "ModuleDict.update should be called with an iterable of key/value pairs, "
-                f"but got {type(modules).__name__}"
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(modules).__name__}"
             )
         for k, pair in enumerate(pairs):
             if not isinstance(pair, Iterable):

@@ -246,8 +246,7 @@ class _ConvTranspose(ConvNd):
         if any(not m <= size <= top for m, size, top in zip(least, sizes, most, strict=True)):
             raise ValueError(
                 f"requested an output size of {list(sizes)}, but valid sizes range from {least} to "
-                f"{most} "
-                f"(for an input of {list(spatial)})"
+                f"{most} (for an input of {list(spatial)})"
             )
         return tuple(size - m for size, m in zip(sizes, least, strict=True))
 

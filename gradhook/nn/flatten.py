@@ -41,8 +41,7 @@ class Unflatten(Module):
             if not isinstance(size, int):
                 raise TypeError(
                     "unflattened_size must be tuple of ints, but found element of type "
-                    f"{type(size).__name__} "
-                    f"at pos {at}"
+                    f"{type(size).__name__} at pos {at}"
                 )
         self.dim = dim
         self.unflattened_size = unflattened_size

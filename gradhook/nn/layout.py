@@ -96,14 +96,13 @@ class TreeLayout(Layout):
 
 
 _flat = cache(Layout)
+SINGLE = _flat(1, 1, ())
 
 
 def layout_of(
     values: tuple[Any, ...], count: int, names: tuple[str, ...] = ()
 ) -> tuple[Layout, list[Any]]:
     """The layout of a call's values (positional ones first) and their leaves."""
-    if len(values) == 1 and type(values[0]) is Tensor:
-        return _flat(count, 1, names), [values[0]]
     for value in values:
         if type(value) not in PLAIN and not isinstance(value, Tensor):
             leaves, spec = tree.flatten(values)

@@ -95,9 +95,8 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
         if param is not None and param.grad_fn is not None:
             raise ValueError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
-                "created explicitly. "
-                f"To express '{name}' as a function of another Tensor, compute the value in the "
-                "forward() method."
+                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
+                "the value in the forward() method."
             )
         self._parameters[name] = param
 
@@ -192,8 +191,8 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(value)}' as buffer '{name}' "
-                "(gradhook.nn.Buffer, gradhook.Tensor or None expected)"
+                f"cannot assign '{typename(value)}' as buffer '{name}' (gradhook.nn.Buffer, "
+                "gradhook.Tensor or None expected)"
             )
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")

@@ -10,8 +10,8 @@ from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
 
 MIXED = (
-    "Cannot use both regular backward hooks and full backward hooks on a single Module. "
-    "Please use only one of them."
+    "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use "
+    "only one of them."
 )
 
 
@@ -90,8 +90,8 @@ class ModuleHooks:
         """`hook(module, args)` before forward, with_kwargs: `hook(module, args, kwargs)`.
 
         It returns None, or new args (with_kwargs: a pair of new args and kwargs). prepend: before
-        the module's other hooks of this kind. Returns the handle that removes it. Source:
-        torch.nn.Module.
+        the module's other hooks of this kind. Returns the handle that removes it.
+        Source: torch.nn.Module.
         """
         flags = ("with_kwargs",) if with_kwargs else ()
         return self._forward_pre_hooks.add(hook, prepend=prepend, flags=flags)

@@ -164,8 +164,7 @@ class ModuleState(ModuleWalk):
         if value.shape != target.shape:
             errors.append(
                 f"size mismatch for {key}: copying a param with shape {value.shape} from "
-                "checkpoint, "
-                f"the shape in current model is {target.shape}."
+                f"checkpoint, the shape in current model is {target.shape}."
             )
         elif assign:
             copies.append(lambda: self._assign(name, target, value))
@@ -253,8 +252,8 @@ def check_is_state(state_dict: Any) -> None:
     """Errors: TypeError unless it is a mapping whose keys are names."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(
-            f"Expected state_dict to be dict-like, got {type(state_dict)}. "
-            "Pass what state_dict() returned, for example pickle.load of the file that holds it"
+            f"Expected state_dict to be dict-like, got {type(state_dict)}. Pass what state_dict() "
+            "returned, for example pickle.load of the file that holds it"
         )
     wrong = next((k for k in state_dict if not isinstance(k, str)), None)
     if wrong is not None:

@@ -60,8 +60,7 @@ class LayerNorm(Module):
         """Shape, eps, and which parameters there are."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, "
-            f"bias={self.bias is not None}"
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
 
 

@@ -49,8 +49,7 @@ class Embedding(Module):
         if min(num_embeddings, embedding_dim) < 0:
             raise RuntimeError(
                 "Trying to create tensor with negative dimension "
-                f"{min(num_embeddings, embedding_dim)}: "
-                f"[{num_embeddings}, {embedding_dim}]"
+                f"{min(num_embeddings, embedding_dim)}: [{num_embeddings}, {embedding_dim}]"
             )
         if _weight is None:
             table = creation.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)

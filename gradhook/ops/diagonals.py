@@ -36,6 +36,8 @@ def roll(xp: Any, x: Any, *, shifts: Any, dims: Any = ()) -> Any:
     """
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    if not moves:
+        raise RuntimeError("`shifts` required")
     if not dims and len(moves) == 1:
         return xp.roll(x, moves[0])
     if len(dims) != len(moves):

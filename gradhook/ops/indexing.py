@@ -189,6 +189,15 @@ def index_add(xp: Any, x: Any, index: Any, source: Any, *, axis: int, alpha: Any
     """
     if source.dtype != x.dtype:
         raise RuntimeError("index_add_(): self and source expected to have the same dtype")
+    along = axis % max(x.ndim, 1)
+    if (*x.shape[:along], *x.shape[along + 1 :]) != (
+        *source.shape[:along],
+        *source.shape[along + 1 :],
+    ):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(x.shape)} source.shape = {list(source.shape)}"
+        )
     result = x.copy()
     if x.ndim == 0:
         return result + source.reshape(-1).sum() * alpha

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradhook.dtypes import raw
+from gradhook.ops.axes import wrap
 from gradhook.ops.table import composite, op
 
 
@@ -230,7 +231,9 @@ def diag_embed(xp: Any, x: Any, *, offset: int = 0, dim1: int = -2, dim2: int = 
     """
     n = x.shape[-1] + abs(offset)
     ndim = len(x.shape) + 1
-    dim1, dim2 = dim1 % ndim, dim2 % ndim
+    dim1, dim2 = wrap(dim1, ndim), wrap(dim2, ndim)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     lead = list(x.shape[:-1])
     for d in sorted((dim1, dim2)):
         lead.insert(d, n)

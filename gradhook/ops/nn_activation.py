@@ -82,8 +82,8 @@ def prelu(xp: Any, x: Array, weight: Array) -> Array:
         channels = x.shape[1] if x.ndim > 1 else 1
         if channels != count:
             raise RuntimeError(
-                "Mismatch of parameter numbers and input channel size. "
-                f"Found parameter numbers = {count} and channel size = {channels}."
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{count} and channel size = {channels}."
             )
     weight = xp.reshape(
         weight, shape=(count, *(1,) * (x.ndim - 2)) if x.ndim > 1 else x.shape and (count,)

@@ -17,8 +17,6 @@ def _rows(x: Array) -> Array:
 
 def _affine(xp: Any, x: Array, matrix: Array) -> Array:
     """x @ matrix over the last axis of x, as one matrix product whatever the leading axes."""
-    if x.ndim == 2:
-        return xp.dot(x, matrix)
     return xp.dot(_rows(x), matrix).reshape((*x.shape[:-1], matrix.shape[1]))
 
 
@@ -43,10 +41,10 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array
         )
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({found}): linear expects input (..., "
-            "in_features) and "
-            f"weight (out_features, in_features), found {tuple(x.shape)} and {tuple(weight.shape)}"
+            f"in_features) and weight (out_features, in_features), found {tuple(x.shape)} and "
+            f"{tuple(weight.shape)}"
         )
-    out = _affine(xp, x, weight.T)
+    out = xp.dot(x, weight.T) if x.ndim == 2 else _affine(xp, x, weight.T)
     if bias is not None:
         if bias.dtype != out.dtype:
             raise RuntimeError(
@@ -67,7 +65,7 @@ def linear_input(xp: Any, grad: Array, weight: Array) -> Array:
 
     grad: (..., out), weight: (out, in). Result: (..., in).
     """
-    return _affine(xp, grad, weight)
+    return xp.dot(grad, weight) if grad.ndim == 2 else _affine(xp, grad, weight)
 
 
 @op(
@@ -80,7 +78,7 @@ def linear_weight(xp: Any, grad: Array, x: Array) -> Array:
 
     grad: (..., out), x: (..., in). Result: (out, in).
     """
-    return xp.dot(_rows(grad).T, _rows(x))
+    return xp.dot(grad.T, x) if x.ndim == 2 else xp.dot(_rows(grad).T, _rows(x))
 
 
 @op(method=False, linear=True, grad=lambda xp, g, grad_shape: xp.broadcast_to(g, shape=grad_shape))
@@ -89,4 +87,4 @@ def linear_bias(xp: Any, grad: Array) -> Array:
 
     Result: (out,). One reduction, where conform would need several calls.
     """
-    return xp.add.reduce(_rows(grad), 0)
+    return xp.add.reduce(grad if grad.ndim == 2 else _rows(grad), 0)

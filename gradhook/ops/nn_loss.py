@@ -7,6 +7,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from gradhook.dtypes import accumulation
 from gradhook.ops.table import op
 
 Array = Any
@@ -135,7 +136,8 @@ def nll_loss(
     picked = x[_at(xp, safe)]
     if valid is not None:
         picked = picked * valid
-    return _over_count(xp, -picked.sum(), target, ignore_index, reduction)
+    total = picked.sum(dtype=accumulation(x.dtype))
+    return _over_count(xp, -total, target, ignore_index, reduction).astype(x.dtype, copy=False)
 
 
 @op(

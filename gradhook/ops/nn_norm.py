@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradhook.dtypes import accumulation, raw
 from gradhook.ops.table import composite, op
 
 Array = Any
@@ -12,6 +13,8 @@ Array = Any
 def _standardized(
     xp: Any, x: Array, weight: Array | None, bias: Array | None, axis: Any, eps: float
 ) -> Array:
+    kind = x.dtype
+    x = x.astype(accumulation(kind), copy=False)
     out = x - xp.mean(x, axis=axis, keepdims=True)
     scale = xp.mean(out * out, axis=axis, keepdims=True)
     scale += eps
@@ -20,7 +23,14 @@ def _standardized(
         out *= weight
     if bias is not None:
         out += bias
-    return out
+    return out.astype(kind, copy=False)
+
+
+def _wide(xp: Any, x: Array) -> Array:
+    """x in the dtype sums are made in: float16 squares overflow at 256."""
+    kind: Any = raw(x.dtype)
+    wide = accumulation(kind)
+    return x if wide == kind else xp.cast(x, dtype=wide)
 
 
 @composite(method=False)
@@ -30,6 +40,7 @@ def standardize_vjp(
     """The gradients of layer_norm for x and weight: with y the standardized x and h = g * weight,
     (h - mean(h) - y * mean(h * y)) / std and g * y. Result: shape of x, twice.
     """
+    g, x = _wide(xp, g), _wide(xp, x)
     centred = xp.subtract(x, xp.mean(x, axis=axis, keepdims=True))
     std = xp.sqrt(xp.add(xp.mean(xp.square(centred), axis=axis, keepdims=True), eps))
     y = xp.divide(centred, std)
@@ -62,8 +73,8 @@ def layer_norm(
 ) -> Array:
     """(x - mean) / sqrt(var + eps) * weight + bias over `axis`, var biased.
 
-    x: any shape, floating; weight and bias broadcast to it. Result: shape and dtype of x. Source:
-    arXiv:1607.06450.
+    x: any shape, floating; weight and bias broadcast to it. Result: shape and dtype of x.
+    Source: arXiv:1607.06450.
     """
     return _standardized(xp, x, weight, bias, axis, eps)
 
@@ -100,6 +111,7 @@ def rms_norm_vjp(
     """The gradients of rms_norm for x and weight: with y = x / rms and h = g * weight,
     (h - y * mean(h * y)) / rms and g * y. Result: shape of x, twice.
     """
+    g, x = _wide(xp, g), _wide(xp, x)
     rms = xp.sqrt(xp.add(xp.mean(xp.square(x), axis=axis, keepdims=True), eps))
     y = xp.divide(x, rms)
     gy = xp.multiply(g, y)
@@ -119,12 +131,14 @@ def rms_norm_vjp(
 def rms_norm(xp: Any, x: Array, weight: Array | None = None, *, axis: Any, eps: float) -> Array:
     """x / sqrt(mean(x * x) + eps) * weight over `axis`.
 
-    x: any shape, floating; weight broadcasts to it. Result: shape and dtype of x. Source:
-    arXiv:1910.07467.
+    x: any shape, floating; weight broadcasts to it. Result: shape and dtype of x.
+    Source: arXiv:1910.07467.
     """
+    kind = x.dtype
+    x = x.astype(accumulation(kind), copy=False)
     scale = xp.mean(x * x, axis=axis, keepdims=True)
     scale += eps
     out = x / xp.sqrt(scale)
     if weight is not None:
         out *= weight
-    return out
+    return out.astype(kind, copy=False)

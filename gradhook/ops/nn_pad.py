@@ -20,8 +20,8 @@ def pad_constant(
     """x with pad[0], pad[1] elements of `value` before and after the last axis, pad[2], pad[3] for
     the one before...
 
-    x: any shape. Negative numbers crop; sign=-1 turns every pad round. Result: dtype of x. Source:
-    PyTorch, nn.functional.pad.
+    x: any shape. Negative numbers crop; sign=-1 turns every pad round. Result: dtype of x.
+    Source: PyTorch, nn.functional.pad.
     """
     crop: list[slice] = [slice(None)] * x.ndim
     place: list[slice] = [slice(None)] * x.ndim

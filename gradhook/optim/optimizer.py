@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -40,9 +41,8 @@ class Optimizer:
         self.defaults = defaults
         if isinstance(params, Tensor):
             raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                "but got "
-                f"gradhook.{params.dtype.title}Tensor"
+                "params argument given to the optimizer should be an iterable of Tensors or "
+                f"dicts, but got gradhook.{params.dtype.title}Tensor"
             )
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -68,8 +68,7 @@ class Optimizer:
         if isinstance(params, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the "
-                "ordering of tensors in sets "
-                "will change between runs. Please use a list instead."
+                "ordering of tensors in sets will change between runs. Please use a list instead."
             )
         group["params"] = [params] if isinstance(params, Tensor) else list(params)
         self._take_names(group)
@@ -89,10 +88,10 @@ class Optimizer:
                 )
             group.setdefault(name, default)
         if len({id(p) for p in group["params"]}) != len(group["params"]):
-            raise ValueError(
+            warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
-                "will cause an error; "
-                "each parameter may be listed once"
+                "will cause an error; each of them is stepped as often as it is listed",
+                stacklevel=3,
             )
         known = {id(p) for g in self.param_groups for p in g["params"]}
         if known & {id(p) for p in group["params"]}:
@@ -209,8 +208,7 @@ class Optimizer:
             )
             raise TypeError(
                 "expected an optimizer's state_dict with the keys 'state' and 'param_groups', "
-                f"found {found}; pass what "
-                "state_dict() of an optimizer returned"
+                f"found {found}; pass what state_dict() of an optimizer returned"
             )
         groups, saved = self.param_groups, [dict(g) for g in state_dict["param_groups"]]
         if len(groups) != len(saved):

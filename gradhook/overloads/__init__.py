@@ -14,6 +14,7 @@ from typing import Any
 from gradhook.overloads import (
     arithmetic,
     arrange,
+    checked,
     convert,
     creating,
     gathering,
@@ -29,6 +30,7 @@ from gradhook.overloads import (
 _MODULES = (
     arithmetic,
     arrange,
+    checked,
     convert,
     creating,
     gathering,

@@ -4,34 +4,25 @@ Python values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from gradhook import dtypes
-from gradhook.ops.table import TABLE, Op
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
 RENAMED = {"where": "where_method", "__rdiv__": "rdiv", "__pow__": "power_operator"}
-TENSOR_FIRST = tuple(
-    """
-    eq ne not_equal lt less le less_equal gt greater ge greater_equal maximum minimum
-""".split()
-)
 FUNCTIONS = (
     *"""
     pow add sub subtract rsub div divide true_divide float_power where masked_fill clamp clip
     softmax log_softmax equal allclose is_nonzero is_floating_point is_complex numel
     result_type can_cast promote_types ldexp polygamma mvlgamma dist
 """.split(),
-    *TENSOR_FIRST,
 )
 METHODS = (
     *"""
     pow __pow__ add sub subtract div divide true_divide float_power where masked_fill clamp clip
     softmax log_softmax equal allclose is_nonzero ldexp polygamma mvlgamma dist __rdiv__
 """.split(),
-    *TENSOR_FIRST,
 )
 PROPERTIES: tuple[str, ...] = ()
 
@@ -152,31 +143,6 @@ def rdiv(self: Tensor, other: Any) -> Tensor:
     return ops.divide(other, self)
 
 
-def _tensor_first(name: str, row: Op) -> Callable[..., Tensor]:
-    def compare(input: Tensor, other: Any) -> Tensor:
-        both = (input, other) if row.name in ("maximum", "minimum") else (input,)
-        for position, x in enumerate(both, start=1):
-            if not isinstance(x, Tensor):
-                what = "input" if position == 1 else "other"
-                raise TypeError(
-                    f"{name}(): argument '{what}' (position {position}) must be Tensor, not "
-                    f"{type(x).__name__}"
-                )
-        found: Tensor = getattr(ops, row.name)(input, other)
-        return found
-
-    compare.__name__ = compare.__qualname__ = name
-    compare.__doc__ = row.doc
-    return compare
-
-
-for _row in TABLE.values():
-    if _row.torch is not None:
-        for _name in (_row.torch.partition("(")[0], *_row.aliases):
-            if _name in TENSOR_FIRST:
-                globals()[_name] = _tensor_first(_name, _row)
-
-
 def _typed(value: Any, target: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value if value._a.dtype == target.np else ops.cast(value, dtype=target)
@@ -237,7 +203,8 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
     Errors: RuntimeError for integers to one negative number; TypeError for what is no number.
     """
-    found: Any = power_operator(input, exponent)
+    numbers = not isinstance(input, Tensor) and not isinstance(exponent, Tensor)
+    found: Any = NotImplemented if numbers else power_operator(input, exponent)
     if found is NotImplemented:
         kinds = f"{type(input).__name__}, {type(exponent).__name__}"
         raise TypeError(f"pow(): arguments must be Tensors or numbers, found {kinds}")

@@ -54,9 +54,7 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
 
 def hstack(tensors: Any) -> Tensor:
     """Tensors joined along the second dimension (the first of vectors)."""
-    lifted = (
-        atleast_1d(*_listed("hstack", tensors)) if len(tensors) > 1 else (atleast_1d(tensors[0]),)
-    )
+    lifted = [atleast_1d(t) for t in _listed("hstack", tensors)]
     return ops.concat(*lifted, axis=0 if lifted[0].ndim == 1 else 1)
 
 

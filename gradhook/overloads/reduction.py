@@ -9,6 +9,7 @@ from typing import Any
 
 from gradhook import dtypes, return_types
 from gradhook.ops.axes import wrap, wrap_all
+from gradhook.overloads.checked import refuse
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
@@ -33,6 +34,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 
     max(x, dim): return_types.max(values, indices). max(x, other): the elementwise larger one.
     """
+    refuse("max", "input", 1, input)
     if isinstance(dim, Tensor) or other is not None:
         return ops.maximum(input, dim if other is None else other)
     if dim is None:
@@ -45,6 +47,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 
     min(x, dim): return_types.min(values, indices). min(x, other): the elementwise smaller one.
     """
+    refuse("min", "input", 1, input)
     if isinstance(dim, Tensor) or other is not None:
         return ops.minimum(input, dim if other is None else other)
     if dim is None:
@@ -240,6 +243,8 @@ def diff(
     """
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
     parts = [t for t in (prepend, input, append) if t is not None]
     x = ops.concat(*parts, axis=dim) if len(parts) > 1 else input
     axis = wrap(dim, x.ndim)

@@ -132,6 +132,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     axis = wrap(dim, input.ndim)
+    if isinstance(start, Tensor) and (start.ndim or start._a.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     size, begin = input.shape[axis], int(start)
     if not -size <= begin <= size:
         raise IndexError(

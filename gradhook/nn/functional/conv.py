@@ -53,8 +53,7 @@ def _batched(input: Tensor, n: int, name: str) -> tuple[Tensor, bool]:
     if ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input "
-            "of size: "
-            f"{list(input._a.shape)}"
+            f"of size: {list(input._a.shape)}"
         )
     return (input, True) if ndim == n + 2 else (xp.expand_dims(input, axis=0), False)
 
@@ -84,8 +83,8 @@ def _convolve(
         raise RuntimeError("non-positive groups is not supported")
     if weight._a.ndim != n + 2:
         raise RuntimeError(
-            f"Expected {weight._a.ndim}-dimensional input for {weight._a.ndim}-dimensional weight"
-            f"{list(weight._a.shape)}, but got {input._a.ndim}-dimensional input of size "
+            f"Expected {weight._a.ndim}-dimensional input for {weight._a.ndim}-dimensional "
+            f"weight{list(weight._a.shape)}, but got {input._a.ndim}-dimensional input of size "
             f"{list(input._a.shape)} instead"
         )
     kernel = tuple(int(k) for k in weight._a.shape[2:])
@@ -99,22 +98,20 @@ def _convolve(
     if out < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "
-            "got weight of size "
-            f"{list(weight._a.shape)} instead"
+            f"got weight of size {list(weight._a.shape)} instead"
         )
     if out % groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-            "but got weight of "
-            f"size {list(weight._a.shape)} instead"
+            f"but got weight of size {list(weight._a.shape)} instead"
         )
     x, batched = _batched(input, n, name)
     channels = weight._a.shape[1] * groups
     if x._a.shape[1] != channels:
         raise RuntimeError(
             f"Given groups={groups}, weight of size {list(weight._a.shape)}, expected "
-            f"input{list(input._a.shape)} to "
-            f"have {channels} channels, but got {x._a.shape[1]} channels instead"
+            f"input{list(input._a.shape)} to have {channels} channels, but got {x._a.shape[1]} "
+            "channels instead"
         )
     sizes = [
         s + (sum(p) if isinstance(p, tuple) else 2 * p)
@@ -123,9 +120,9 @@ def _convolve(
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     if any(s < span for s, span in zip(sizes, spans, strict=True)):
         raise RuntimeError(
-            f"Calculated padded input size per channel: ({' x '.join(map(str, sizes))}). "
-            f"Kernel size: ({' x '.join(map(str, spans))}). Kernel size can't be greater than "
-            "actual input size"
+            f"Calculated padded input size per channel: ({' x '.join(map(str, sizes))}). Kernel "
+            f"size: ({' x '.join(map(str, spans))}). Kernel size can't be greater than actual "
+            "input size"
         )
     result = xp.convolution(
         x, weight, bias, stride=stride, padding=pads, dilation=dilation, groups=groups
@@ -202,15 +199,14 @@ def _transpose(
     if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise RuntimeError(
             "output padding must be smaller than either stride or dilation, but got "
-            f"output_padding: {list(extra)} "
-            f"stride: {list(stride)} dilation: {list(dilation)}"
+            f"output_padding: {list(extra)} stride: {list(stride)} dilation: {list(dilation)}"
         )
     x, batched = _batched(input, n, f"conv_transpose{n}d")
     if x._a.shape[1] != weight._a.shape[0]:
         raise RuntimeError(
             f"Given transposed=1, weight of size {list(weight._a.shape)}, expected "
-            f"input{list(input._a.shape)} to have "
-            f"{weight._a.shape[0]} channels, but got {x._a.shape[1]} channels instead"
+            f"input{list(input._a.shape)} to have {weight._a.shape[0]} channels, but got "
+            f"{x._a.shape[1]} channels instead"
         )
     # Output padding takes back what padding cuts off after the end; beyond that are zeros.
     cut = tuple((p, max(p - e, 0)) for p, e in zip(pads, extra, strict=True))

@@ -45,8 +45,8 @@ def embedding(
     if indices.dtype.kind not in "iu":
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            "Long, Int; but got "
-            f"gradhook.{input.dtype.title}Tensor instead (while checking arguments for embedding)"
+            f"Long, Int; but got gradhook.{input.dtype.title}Tensor instead (while checking "
+            "arguments for embedding)"
         )
     rows = table.shape[0]
     if padding_idx is not None:

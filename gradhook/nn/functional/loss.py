@@ -45,8 +45,7 @@ def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input._a.shape != target._a.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). "
-            "This will likely lead to incorrect results due to broadcasting. "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
             stacklevel=3,
         )
@@ -119,6 +118,8 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """0.5 * d ** 2 where d = abs(input - target) < delta, delta * (d - 0.5 * delta) elsewhere."""
+    if not isinstance(delta, (int, float)):
+        raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     reduction = reduction_of(None, None, reduction)
@@ -150,8 +151,7 @@ def binary_cross_entropy(
     if input.shape != target.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}) is deprecated. "
-            "Please ensure they have the same size."
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
     a = input._a
     if type(a) is np.ndarray and a.size and not (a.min() >= 0 and a.max() <= 1):
@@ -252,8 +252,7 @@ def check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
     if weight is not None and weight._a.shape != (classes,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but "
-            "got weight tensor of "
-            f"shape: {list(weight._a.shape)}"
+            f"got weight tensor of shape: {list(weight._a.shape)}"
         )
     return classes
 
@@ -305,8 +304,8 @@ def cross_entropy(
 
     input: scores, (classes,) or (batch, classes, ...), floating. target: indices of the shape
     without classes, or probabilities of input's shape. weight: (classes,). ignore_index: targets
-    that do not count. label_smoothing: share of the target spread evenly over all classes. Errors:
-    as nll_loss; RuntimeError for label_smoothing outside [0, 1].
+    that do not count. label_smoothing: share of the target spread evenly over all classes.
+    Errors: as nll_loss; RuntimeError for label_smoothing outside [0, 1].
     """
     a, t = input._a, target._a
     if (  # the usual call, with as little Python as can be
@@ -383,8 +382,7 @@ def _with_probabilities(
     if weight is not None and weight._a.shape != (classes,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but "
-            "got weight tensor of "
-            f"shape: {list(weight._a.shape)}"
+            f"got weight tensor of shape: {list(weight._a.shape)}"
         )
     if label_smoothing > 0.0:
         target = target * (1 - label_smoothing) + label_smoothing / classes

@@ -24,15 +24,13 @@ def _trailing(input: Tensor, normalized_shape: Any, name: str) -> tuple[int, ...
     n = len(shape)
     if n < 1:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
-            "element, "
-            f"but got normalized_shape = {list(shape)}"
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+            f"one element, but got normalized_shape = {list(shape)}"
         )
     if input._a.shape[-n:] != shape or input._a.ndim < n:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, "
-            f"{', '.join(map(str, shape))}], "
-            f"but got input of size{list(input._a.shape)}"
+            f"{', '.join(map(str, shape))}], but got input of size{list(input._a.shape)}"
         )
     return tuple(range(-n, 0))
 
@@ -164,8 +162,7 @@ def group_norm(
     if shape[1] % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of "
-            "shape "
-            f"{list(shape)} and num_groups={num_groups}"
+            f"shape {list(shape)} and num_groups={num_groups}"
         )
     grouped = xp.reshape(
         input, shape=(shape[0], num_groups, input._a.size // max(shape[0] * num_groups, 1))

@@ -19,8 +19,8 @@ def pad(
     before, ...
 
     mode: "constant" (any axes; negative numbers crop), "reflect", "replicate" or "circular" (the
-    last axes of an input with one or two more). value: the constant, 0 by default. Errors:
-    RuntimeError, NotImplementedError.
+    last axes of an input with one or two more). value: the constant, 0 by default.
+    Errors: RuntimeError, NotImplementedError.
     """
     pads = tuple(int(p) for p in pad)
     if len(pads) % 2:
@@ -28,8 +28,7 @@ def pad(
     if len(pads) // 2 > input._a.ndim:
         raise RuntimeError(
             "Padding length should be less than or equal to two times the input dimension but got "
-            "padding length "
-            f"{len(pads)} and input of dimension {input._a.ndim}"
+            f"padding length {len(pads)} and input of dimension {input._a.ndim}"
         )
     if mode == "constant":
         sizes = _padded_sizes(input, pads)
@@ -76,8 +75,7 @@ def _positions(
     if before >= size or after >= size:
         raise RuntimeError(
             "Argument #4: Padding size should be less than the corresponding input dimension, but "
-            "got: "
-            f"padding ({before}, {after}) at an axis of size {size}"
+            f"got: padding ({before}, {after}) at an axis of size {size}"
         )
     folded = np.abs(places)
     return np.where(folded >= size, 2 * (size - 1) - folded, folded)

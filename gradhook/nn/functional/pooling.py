@@ -36,15 +36,14 @@ def _windows(
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
         if p > (d * (k - 1) + 1) // 2:
             raise RuntimeError(
-                "pad should be at most half of effective kernel size, but got "
-                f"pad={p}, kernel_size={k} and dilation={d}"
+                f"pad should be at most half of effective kernel size, but got pad={p}, "
+                f"kernel_size={k} and dilation={d}"
             )
     shape = input._a.shape
     if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n - 1 :]:
         raise RuntimeError(
             f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for "
-            "input, "
-            f"but got:{list(shape)}"
+            f"input, but got:{list(shape)}"
         )
     where = pool_geometry(kernel, stride, pads, spread, ceil_mode, shape[-n:])
     if min(where.out) < 1:
@@ -177,8 +176,8 @@ def avg_pool2d(
 
     input: (batch, channels, h, w) or without batch, floating.
 
-    count_include_pad: padding counts as zeros; divisor_override: divide by this instead. Errors:
-    RuntimeError.
+    count_include_pad: padding counts as zeros; divisor_override: divide by this instead.
+    Errors: RuntimeError.
     """
     return _avg_pool(
         2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override

@@ -59,8 +59,7 @@ def interpolate(
         if len(sizes) != n:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input "
-                "with spatial "
-                f"dimensions of {spatial} and output size of {size}."
+                f"with spatial dimensions of {spatial} and output size of {size}."
             )
     else:
         given = (
