@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradhook import backend
+from gradhook import backend, creation
 from gradhook.autograd import record
 from gradhook.autograd.binding import make
 from gradhook.autograd.inplace import inplace
@@ -80,10 +80,8 @@ def setitem(tensor: Tensor, index: Any, value: Any) -> None:
         else ops.slice_view(tensor, index=basic)
     )
     if not isinstance(value, Tensor | bool | int | float | complex):
-        from gradhook.creation import tensor as make_tensor
-
         dtype = None if isinstance(value, np.ndarray) else tensor.dtype
-        value = make_tensor(value, dtype=dtype, device=tensor.device)
+        value = creation.tensor(value, dtype=dtype, device=tensor.device)
     if arrays is None:
         if isinstance(value, Tensor):
             inplace(TABLE["copy"], target, _trimmed(value, target.ndim))

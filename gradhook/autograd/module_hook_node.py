@@ -126,13 +126,11 @@ class BarrierNode(Node):
         """All edges are known. edges: (node, output_nr, ...); metas: of their gradients."""
         self.saved = state
         self.hooks = None
-        self.edges = tuple(edges)
+        self.edges = edges
         self.metas = metas
-        if len(metas) == 1:
-            self.multi = False
+        self.multi = len(metas) != 1
+        if not self.multi:
             self.shape, self.dtype, _ = metas[0]
-        else:
-            self.multi = True
 
     @property
     def state(self) -> ModuleBackwardHookState:
@@ -152,19 +150,6 @@ class BarrierNode(Node):
     def meta(self, output_nr: int) -> TensorMeta:
         return self.metas[output_nr]  # type: ignore[no-any-return]
 
-    def backward(self, g: Any) -> Any:
-        """Fire the hooks due here; returns the gradients to pass on."""
-        task, state = current_task(), self.saved
-        if state is None:
-            raise released_error()
-        return self.visit(state, task, g if self.multi else (g,))
-
-    backward_recorded = backward
-
-    def visit(self, state: ModuleBackwardHookState, task: Any, slots: Any) -> Any:
-        """`backward` with the call's state, in the current task, a slot an edge."""
-        raise NotImplementedError
-
 
 class ModuleOutputHookNode(BarrierNode):
     """Round the outputs of a call: pre-hooks fire here with the gradients of all outputs; full
@@ -175,9 +160,13 @@ class ModuleOutputHookNode(BarrierNode):
 
     transparent: bool
 
-    def visit(self, state: ModuleBackwardHookState, task: Any, slots: Any) -> Any:
+    def backward(self, g: Any) -> Any:
+        state, slots = self.saved, g if self.multi else (g,)
+        if state is None:
+            raise released_error()
         if self.transparent:
             return slots
+        task: Any = current_task()
         run = task.local.get(state)
         if run is None:
             run = task.local[state] = CallRun()
@@ -185,6 +174,8 @@ class ModuleOutputHookNode(BarrierNode):
             return self._fire(state, task, run, slots)
         run.slots = slots
         return slots
+
+    backward_recorded = backward
 
     def _fire(self, state: ModuleBackwardHookState, task: Any, run: CallRun, slots: Any) -> Any:
         run.slots = slots
@@ -210,7 +201,11 @@ class ModuleInputHookNode(BarrierNode):
 
     __slots__ = ()
 
-    def visit(self, state: ModuleBackwardHookState, task: Any, slots: Any) -> Any:
+    def backward(self, g: Any) -> Any:
+        state, slots = self.saved, g if self.multi else (g,)
+        if state is None:
+            raise released_error()
+        task: Any = current_task()
         run = task.local.get(state)
         if run is None or run.slots is None:
             state.skipped += bool(state.full_hooks)
@@ -218,23 +213,28 @@ class ModuleInputHookNode(BarrierNode):
         if run.full_hooks_ran:
             return slots
         run.full_hooks_ran = True
-        inputs, carrier = state.inputs, task.carrier
+        inputs, outputs, carrier = state.inputs, state.outputs, task.carrier
+        if inputs is outputs and inputs.single:  # most calls: one tensor in, one out
+            x = carrier.lend(g)
+            seen = run.output_tensors or [carrier.lend(run.slots[0])]
+            run.input_tensors, run.output_tensors = [x], seen
+            result = state.run_full_hooks((x,), (seen[0],))
+            run.input_tensors = run.output_tensors = run.slots = None
+            return (taken_back(carrier, g, x if result is None else result[0]),)
         tensors = run.input_tensors = lent_leaves(carrier, inputs, state.input_leaves, slots)
-        shown = state.outputs.pack(run.output_tensors or state.outputs_seen(task, run))
-        result = state.run_full_hooks(inputs.pack(tensors), shown)
+        seen = run.output_tensors or state.outputs_seen(task, run)
+        result = state.run_full_hooks(inputs.pack(tensors), outputs.pack(seen))
         if result is not None:
             tensors = inputs.unpack(result, tensors)
         run.input_tensors = run.output_tensors = run.slots = None
-        if len(slots) == 1:
-            return (taken_back(carrier, slots[0], tensors[state.input_leaves[0]]),)
         pairs = zip(state.input_leaves, slots, strict=True)
-        return [taken_back(carrier, g, tensors[position]) for position, g in pairs]
+        return [taken_back(carrier, h, tensors[position]) for position, h in pairs]
+
+    backward_recorded = backward
 
 
 def lent_leaves(carrier: Any, layout: Any, positions: Any, slots: Any) -> list[Any]:
     """The gradients of a barrier's edges as hooks see them, one a leaf of the call."""
-    if layout.n_leaves == 1:
-        return [None if slots[0] is None else carrier.lend(slots[0])]
     tensors: list[Any] = [None] * layout.n_leaves
     for position, g in zip(positions, slots, strict=True):
         if g is not None:

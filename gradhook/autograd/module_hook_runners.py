@@ -17,11 +17,12 @@ class CallLayout(Protocol):
     """How the leaves of a call (its flattened arguments, or outputs) lie in its top-level tuple.
 
     count: entries of that tuple; n_leaves: leaves, those of keyword arguments after the others;
-    owners: the position (or keyword) that each leaf belongs to.
+    owners: the position (or keyword) that each leaf belongs to; single: one entry, one leaf.
     """
 
     count: int
     n_leaves: int
+    single: bool
 
     @property
     def owners(self) -> tuple[int | str, ...]: ...

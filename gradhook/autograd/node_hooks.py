@@ -115,7 +115,10 @@ def taken_back(carrier: Carrier, g: Any, t: Any) -> Any:
     """A gradient after hooks saw it as `t`: `g` itself unless one replaced or edited it."""
     if t is None:
         return None
-    return g if g is not None and t._a is carrier.array(g) else carrier.take(t)
+    same = g is not None and t._a is carrier.array(g)
+    if same and carrier.recording:  # g.detach(), or a Function's view of g: the same array
+        same = t._node is g._node
+    return g if same else carrier.take(t)
 
 
 def _metas(node: Node, gradients: list[Any], task: GraphTask) -> list[TensorMeta | None]:

@@ -24,6 +24,7 @@ from gradhook.nn.layout import SINGLE, layout_of
 from gradhook.tensor import Tensor
 
 FIRST = (0,)
+new_meta: Any = tuple.__new__  # half the price of a named tuple's own constructor
 _opaque_seen: set[type] = set()
 
 
@@ -41,8 +42,11 @@ def enter(
         if x._node is None:
             state.input_leaves = state.input_metas = ()
             return args, kwargs
-        state.input_leaves, state.input_metas = FIRST, (meta_of(x._a),)
-        node.close(state, (x._node, x._nr), state.input_metas)
+        a = x._a
+        node.saved, node.hooks, node.multi, node.edges = state, None, False, (x._node, x._nr)
+        shape, dtype = node.shape, node.dtype = a.shape, a.dtype
+        state.input_leaves = FIRST
+        state.input_metas = node.metas = (new_meta(TensorMeta, (shape, dtype, type(a))),)
         return (alias_at(x, node, 0),), kwargs
     values, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
     layout, leaves = layout_of(values, len(args), names)
@@ -61,7 +65,7 @@ def enter(
     state.inputs, state.input_leaves, state.input_metas = layout, positions, metas
     if not positions:
         return args, kwargs
-    node.close(state, edges, metas)
+    node.close(state, tuple(edges), metas)
     values = layout.rebuilt(leaves)
     if not kwargs:
         return values, kwargs
@@ -98,7 +102,7 @@ def leave(state: ModuleBackwardHookState, output: Any) -> tuple[Any, ModuleOutpu
         return output, None
     state.outputs, state.output_edge_indices, state.output_edge_metas = layout, positions, metas
     node.transparent = False
-    node.close(state, edges, metas)
+    node.close(state, tuple(edges), metas)
     if aliased:
         if several:
             output = tree.unflatten(tree.flatten(output)[1], leaves)
@@ -117,9 +121,12 @@ def _leave_single(
     node = ModuleOutputHookNode()
     node.seq = next_sequence_nr()
     node.transparent = False
-    metas = (meta_of(output._a),)
-    state.outputs, state.output_edge_indices, state.output_edge_metas = SINGLE, FIRST, metas
-    node.close(state, (output._node, output._nr), metas)
+    a = output._a
+    node.saved, node.hooks, node.multi = state, None, False
+    node.edges = (output._node, output._nr)
+    shape, dtype = node.shape, node.dtype = a.shape, a.dtype
+    state.outputs, state.output_edge_indices = SINGLE, FIRST
+    state.output_edge_metas = node.metas = (new_meta(TensorMeta, (shape, dtype, type(a))),)
     return _left(state, node, output, 0), node
 
 

@@ -85,11 +85,14 @@ def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...],
     if backward or e.full_backward or e.full_backward_pre or own.get("_backward_pre_hooks"):
         is_full = own.get("_full_backward", True)
         full_hooks = _hooks(e.full_backward, backward if is_full else None)
-        pre_hooks = _hooks(e.full_backward_pre, own.get("_backward_pre_hooks"))
-        legacy_hooks = _hooks(e.legacy_backward, None if is_full else backward)
+        pre_hooks = own.get("_backward_pre_hooks")
+        if pre_hooks or e.full_backward_pre:
+            pre_hooks = _hooks(e.full_backward_pre, pre_hooks)
+        if e.legacy_backward or not is_full:
+            legacy_hooks = _hooks(e.legacy_backward, None if is_full else backward)
         if pre_hooks or full_hooks:
             state = ModuleBackwardHookState()
-            state.module, state.pre_hooks, state.full_hooks = module, pre_hooks, full_hooks
+            state.module, state.pre_hooks, state.full_hooks = module, pre_hooks or _NONE, full_hooks
             state.skipped = 0
             args, kwargs = enter(state, args, kwargs)
     elif e.legacy_backward:

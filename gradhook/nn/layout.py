@@ -18,12 +18,13 @@ class Layout:
     of the keyword arguments.
     """
 
-    __slots__ = ("count", "n_leaves", "names")
+    __slots__ = ("count", "n_leaves", "names", "single")
 
     def __init__(self, count: int, n_leaves: int, names: tuple[str, ...]) -> None:
         self.count = count
         self.n_leaves = n_leaves
         self.names = names
+        self.single = count == n_leaves == 1 and type(self) is Layout
 
     @property
     def owners(self) -> tuple[int | str, ...]:

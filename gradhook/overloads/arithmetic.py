@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradhook import dtypes
+from gradhook import creation, dtypes
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
@@ -146,9 +146,7 @@ def rdiv(self: Tensor, other: Any) -> Tensor:
 def _typed(value: Any, target: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value if value._a.dtype == target.np else ops.cast(value, dtype=target)
-    from gradhook.creation import tensor
-
-    return tensor(value, dtype=target)
+    return creation.tensor(value, dtype=target)
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 from gradhook import backend, dtypes
 from gradhook.ops.axes import broadcast, wrap
 from gradhook.overloads.recorded import ops, tensor_of
+from gradhook.size import Size
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
@@ -54,8 +55,6 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
 
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that these shapes broadcast to. Errors: RuntimeError when they do not."""
-    from gradhook.size import Size
-
     return Size(broadcast(*[(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
 
 

@@ -160,10 +160,8 @@ def _out_of_place(name: str) -> Callable[..., Tensor]:
     """`<name>_` from the public function: its result is copied into self."""
 
     def changed(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        from gradhook import overloads
-
         # a copy, since the history may save what is overwritten below
-        result = getattr(overloads, name)(ops.clone(self), *args, **kwargs)
+        result = getattr(ops.clone(self), name)(*args, **kwargs)
         if tuple(result.shape) != tuple(self.shape):
             raise RuntimeError(
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape "
@@ -180,15 +178,13 @@ def _turned(name: str) -> Callable[..., Tensor]:
     """`<name>_`: self becomes its own view by the function, on the same object."""
 
     def changed(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        from gradhook import functions
-
         if get_modes().grad and self.is_leaf and self.requires_grad:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation. "
                 f"({name}_; write under "
                 "no_grad(), or on a clone())"
             )
-        result = getattr(functions, name)(self, *args, **kwargs)
+        result = getattr(self, name)(*args, **kwargs)
         node = edge_of(result)
         self._a, self._nr = result._a, result._nr
         self._node = node

@@ -1,0 +1,603 @@
+"""Full backward hooks of modules: values, replacements, containers, aliases, in-place, errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, namedtuple
+
+import pytest
+
+import gradhook
+from gradhook import autograd, nn
+
+F64 = gradhook.float64
+Pair = namedtuple("Pair", "first second")
+
+
+def leaf(values):
+    return gradhook.tensor(values, dtype=F64, requires_grad=True)
+
+
+def shown(value):
+    """Gradients as plain lists, in the containers they came in."""
+    if isinstance(value, gradhook.Tensor):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return tuple(shown(v) for v in value)
+    if isinstance(value, list):
+        return [shown(v) for v in value]
+    return {k: shown(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+class Lambda(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+@pytest.fixture
+def seen():
+    return []
+
+
+def watched(function, seen):
+    module = Lambda(function)
+    module.register_full_backward_hook(lambda m, gi, go: seen.append((shown(gi), shown(go))))
+    return module
+
+
+# ---- values
+
+
+@pytest.mark.parametrize("observe", [False, True])
+def test_an_input_used_twice_and_an_output_used_twice_are_summed(observe, seen):
+    module = watched(lambda x: x + x**2, seen) if observe else Lambda(lambda x: x + x**2)
+    x = leaf(3.0)
+    y = module(x)
+    z = y + gradhook.relu(y)
+    z.backward(retain_graph=True)
+    assert x.grad.item() == 14
+    z.backward()
+    assert x.grad.item() == 28 and seen == [((14.0,), (2.0,))] * (2 * observe)
+
+
+def test_a_residual_connection_round_a_hooked_module_keeps_both_ways(seen):
+    x = leaf(3.0)
+    h = x * 1
+    (watched(lambda t: t * t, seen)(h) + h).backward()
+    assert x.grad.item() == 7 and seen == [((6.0,), (1.0,))]
+
+
+def test_grad_input_is_none_for_what_is_no_tensor_needs_none_or_got_none(seen):
+    module = watched(lambda a, b, c, d, e: a * b, seen)
+    module(leaf(2.0), gradhook.tensor(5.0, dtype=F64), leaf(7.0), 3, None).backward()
+    assert seen == [((5.0, None, None, None, None), (1.0,))]
+
+
+def test_an_output_that_got_no_gradient_is_none(seen):
+    module = watched(lambda x: (x * 2, x * 3, 5, x.detach()), seen)
+    out = module(leaf(1.0))
+    out[1].backward()
+    assert seen == [((3.0,), (None, 1.0, None, None))] and out[2] == 5
+
+
+def test_each_backward_through_another_output_is_an_event_of_its_own(seen):
+    a, b = watched(lambda x: (x * 2, x * 3), seen)(leaf(1.0))
+    a.backward(retain_graph=True)
+    b.backward()
+    assert seen == [((2.0,), (1.0, None)), ((3.0,), (None, 1.0))]
+
+
+def test_both_outputs_in_one_run_are_one_event(seen):
+    a, b = watched(lambda x: (x * 2, x * 3), seen)(leaf(1.0))
+    (a + 10 * b).backward()
+    assert seen == [((32.0,), (1.0, 10.0))]
+
+
+def test_the_same_tensor_twice_has_two_entries(seen):
+    x = leaf(2.0)
+    watched(lambda a, b: a * 3 + b * b, seen)(x, x).backward()
+    assert seen == [((3.0, 4.0), (1.0,))] and x.grad.item() == 7
+
+
+def test_a_module_called_twice_and_in_itself_fires_for_each_call_last_first(seen):
+    module = watched(lambda x: x * x, seen)
+    x = leaf(2.0)
+    module(module(x)).backward()
+    assert seen == [((8.0,), (1.0,)), ((32.0,), (8.0,))] and x.grad.item() == 32
+
+    class Recursive(nn.Module):
+        def forward(self, x, n):
+            return x * 2 if n == 0 else self(x * 3, n - 1)
+
+    recursive, calls = Recursive(), []
+    recursive.register_full_backward_hook(lambda m, gi, go: calls.append(shown(gi)))
+    recursive(leaf(1.0), 2).backward()
+    assert calls == [(2.0, None), (6.0, None), (18.0, None)]
+
+
+def test_without_an_input_that_needs_grad_the_hook_fires_with_the_outputs(seen):
+    w = leaf(3.0)
+    module = watched(lambda x: x * w, seen)
+    w.register_hook(lambda g: seen.append("w"))
+    module(gradhook.tensor(2.0, dtype=F64)).backward()
+    assert seen == [((None,), (1.0,)), "w"] and w.grad.item() == 2
+
+
+def test_no_output_that_needs_grad_means_no_event(seen):
+    module = watched(lambda x: (x.detach(), x > 0), seen)
+    module(leaf(1.0))
+    with gradhook.no_grad():
+        watched(lambda x: x * 2, seen)(leaf(1.0))
+    assert seen == []
+
+
+def test_under_no_grad_values_pass_and_enable_grad_inside_records_with_its_hook(seen):
+    # PyTorch loses the hook of such a module (HOOKS.md D28)
+    def forward(x):
+        with gradhook.enable_grad():
+            return x * 2
+
+    x = leaf(1.0)
+    with gradhook.no_grad():
+        y = watched(forward, seen)(x)
+    y.backward()
+    assert x.grad.item() == 2 and seen == [((2.0,), (1.0,))]
+
+
+# ---- replacing
+
+
+def test_a_pre_hook_replaces_grad_output_for_the_full_hook_and_the_gradients(seen):
+    module, x = watched(lambda x: x * 3, seen), leaf(1.0)
+    module.register_full_backward_pre_hook(lambda m, go: (go[0] * 10,))
+    module.register_full_backward_pre_hook(lambda m, go: (go[0] + 1,))
+    module(x).backward()
+    assert seen == [((33.0,), (11.0,))] and x.grad.item() == 33
+
+
+def test_a_full_hook_replaces_grad_input_and_the_next_sees_it(seen):
+    module, x, y = Lambda(lambda a, b: a * b), leaf(2.0), leaf(3.0)
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0] * 10, gi[1]))
+    module.register_full_backward_hook(lambda m, gi, go: seen.append(shown(gi)) or [gi[0] + 1, gi[1]])
+    module(x, y).backward()
+    assert seen == [(30.0, 2.0)] and x.grad.item() == 31 and y.grad.item() == 2
+
+
+def test_a_single_tensor_stands_for_a_tuple_of_one_and_none_drops_a_gradient():
+    module, x, w = Lambda(lambda x: x * 3 * w), leaf(1.0), leaf(2.0)
+    module.register_full_backward_pre_hook(lambda m, go: go[0] * 2)
+    module.register_full_backward_hook(lambda m, gi, go: (None,))
+    module(x).backward()
+    assert x.grad is None and w.grad.item() == 6
+
+
+def test_a_pre_hook_may_fill_the_gradient_of_an_unused_output():
+    module, x = Lambda(lambda x: (x * 2, x * 3)), leaf(1.0)
+    module.register_full_backward_pre_hook(lambda m, go: (go[0], gradhook.ones((), dtype=F64)))
+    module(x)[0].backward()
+    assert x.grad.item() == 5
+
+
+def test_an_in_place_edit_of_grad_input_changes_this_edge_only(seen):
+    x = leaf([1.0])
+    h = x * 1
+    module = Lambda(lambda t: t + 0)
+    module.register_full_backward_hook(lambda m, gi, go: seen.append(go[0]) or gi[0].mul_(10) and None)
+    (module(h) + h).sum().backward()
+    assert x.grad.tolist() == [11] and seen[0].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "result, error, text",
+    [
+        (lambda g: (g, g), RuntimeError, "^Backward hook returned an invalid number of grad_input, got 2, but expected 1"),
+        (lambda g: 5, TypeError, "expected None or a tuple of 1"),
+        (lambda g: {0: g}, TypeError, "expected None or a tuple of 1"),
+        (lambda g: (5,), TypeError, "^expected Variable, but hook returned 'int'"),
+        (lambda g: (g[0],), RuntimeError, "^hook 'h' has changed the size of value"),
+        (lambda g: (g.float(),), RuntimeError, "^hook 'h' has changed the type of value"),
+    ],
+)
+def test_a_wrong_grad_input_is_refused_by_hook_and_module(result, error, text):
+    module = Lambda(lambda x: x * 2)
+
+    def h(m, gi, go):
+        return result(gi[0])
+
+    module.register_full_backward_hook(h)
+    with pytest.raises(error, match=text) as caught:
+        module(leaf([1.0, 2.0])).sum().backward()
+    assert "'h'" in str(caught.value) and "<Lambda>" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "result, error, text",
+    [
+        (lambda g: (g, g), RuntimeError, "^Backward pre hook returned an invalid number of grad_output, got 2, but expected 1"),
+        (lambda g: "no", TypeError, "expected None or a tuple of 1"),
+        (lambda g: (g[0],), RuntimeError, "^hook 'h' has changed the size of value"),
+    ],
+)
+def test_a_wrong_grad_output_is_refused_by_hook_and_module(result, error, text):
+    module = Lambda(lambda x: x * 2)
+
+    def h(m, go):
+        return result(go[0])
+
+    module.register_full_backward_pre_hook(h)
+    with pytest.raises(error, match=text):
+        module(leaf([1.0, 2.0])).sum().backward()
+
+
+def test_a_gradient_for_a_module_without_inputs_that_need_one_is_refused():
+    w = leaf(3.0)
+    module = Lambda(lambda x: x * w)
+    module.register_full_backward_hook(lambda m, gi, go: (None,))
+    module(gradhook.tensor(2.0, dtype=F64)).backward()
+    module.register_full_backward_hook(lambda m, gi, go: (go[0],))
+    with pytest.raises(
+        RuntimeError,
+        match="^Backward hook for Modules where no input requires gradient should always return None",
+    ):
+        module(gradhook.tensor(2.0, dtype=F64)).backward()
+
+
+def test_a_gradient_for_an_argument_that_takes_none_is_refused():
+    module = Lambda(lambda x, n: x * n)
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
+    with pytest.raises(RuntimeError, match="^can't replace a None gradient with a non-None value"):
+        module(leaf(1.0), 3).backward()
+
+
+def test_an_error_in_a_hook_names_hook_and_module_and_leaves_all_usable(seen):
+    module, x = watched(lambda x: x * 2, seen), leaf(1.0)
+
+    def broken(module, *gradients):
+        raise KeyError("x")
+
+    for register in (module.register_full_backward_pre_hook, module.register_full_backward_hook):
+        with register(broken), pytest.raises(KeyError) as caught:
+            module(x).backward()
+        assert any("broken" in n and "<Lambda>" in n for n in caught.value.__notes__)
+    seen.clear()
+    module(x).backward()
+    assert seen == [((2.0,), (1.0,))] and x.grad.item() == 2
+
+
+# ---- containers
+
+
+@dataclasses.dataclass
+class Box:
+    value: gradhook.Tensor
+    name: str = "box"
+
+
+CONTAINERS = {
+    "tuple": (lambda x: (x * 2, x * 3), lambda o: o, lambda a, b: (a, b)),
+    "list": (lambda x: [x * 2, x * 3], lambda o: o, lambda a, b: (a, b)),
+    "dict": (lambda x: {"a": x * 2, "b": x * 3}, lambda o: o.values(), lambda a, b: ({"a": a, "b": b},)),
+    "OrderedDict": (
+        lambda x: OrderedDict(z=x * 2, a=x * 3),
+        lambda o: o.values(),
+        lambda a, b: (OrderedDict(z=a, a=b),),
+    ),
+    "namedtuple": (lambda x: Pair(x * 2, x * 3), lambda o: o, lambda a, b: (a, b)),
+    "nested": (
+        lambda x: ((x * 2, "text"), [x * 3]),
+        lambda o: (o[0][0], o[1][0]),
+        lambda a, b: ((a, None), [b]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_outputs_in_containers_are_seen_and_come_back_in_their_types(name, seen):
+    make, parts, expected = CONTAINERS[name]
+    out = watched(make, seen)(leaf(1.0))
+    assert type(out) is type(make(leaf(1.0)))
+    a, b = parts(out)
+    (a + 10 * b).backward()
+    assert seen == [((32.0,), expected(1.0, 10.0))]
+
+
+def test_inputs_in_containers_are_seen_and_come_back_in_their_types(seen):
+    def forward(pair, table, box):
+        assert type(pair) is Pair and type(table) is dict and type(box) is Box
+        return pair.first * table["k"][0] + box.value
+
+    a, b, c = leaf(2.0), leaf(3.0), leaf(4.0)
+    module = Lambda(forward)
+    module.register_full_backward_hook(lambda m, gi, go: seen.append(gi))
+    module(Pair(a, 5), {"k": [b], "other": "text"}, Box(c)).backward()
+    pair, table, box = seen[0]
+    assert shown(pair) == (3.0, None) and type(pair) is Pair
+    assert shown(table) == {"k": [2.0], "other": None} and box.value.item() == 1
+    assert [t.grad.item() for t in (a, b, c)] == [3, 2, 1]
+
+
+def test_keyword_arguments_pass_the_barrier_and_have_no_entry(seen):
+    a, b = leaf(2.0), leaf(3.0)
+    module = watched(lambda x, *, y: x * y, seen)
+    module(a, y=b).backward()
+    assert seen == [((3.0,), (1.0,))] and b.grad.item() == 2
+    seen.clear()
+    watched(lambda *, y: y * 2, seen)(y=b).backward()
+    assert seen == [((), (1.0,))]
+
+
+def test_replacements_come_in_the_structure_of_the_call(seen):
+    module, x = Lambda(lambda d: d["a"] * 2), leaf(1.0)
+    handle = module.register_full_backward_hook(lambda m, gi, go: ({"a": gi[0]["a"] * 10},))
+    module({"a": x}).backward()
+    assert x.grad.item() == 20
+    handle.remove()
+    module.register_full_backward_hook(lambda m, gi, go: ([gi[0]["a"]],))
+    with pytest.raises(RuntimeError, match="entry 0 has another structure"):
+        module({"a": x}).backward()
+
+
+def test_a_struct_sequence_of_an_op_can_be_returned(seen):
+    out = watched(lambda x: gradhook.max(x, 0), seen)(leaf([1.0, 5.0]))
+    out.values.backward()
+    assert seen == [(([0, 1],), (1.0, None))]
+
+
+def test_an_output_that_gradhook_cannot_look_into_warns_once_a_type():
+    class Opaque:
+        def __init__(self, value):
+            self.value = value
+
+    module = Lambda(lambda x: Opaque(x * 2))
+    module.register_full_backward_hook(lambda m, gi, go: None)
+    with pytest.warns(UserWarning, match="^For backward hooks to be called, module output should be"):
+        module(leaf(1.0))
+    module(leaf(1.0))
+
+
+# ---- forward hooks and aliases
+
+
+def test_what_a_forward_hook_keeps_goes_through_the_full_hook(seen):
+    # PyTorch puts the barrier behind the forward hooks (HOOKS.md D24)
+    module, kept = Lambda(lambda x: x * 2), []
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0] * 10,))
+    module.register_forward_hook(lambda m, args, out: kept.append(out))
+    x = leaf(1.0)
+    module(x)
+    kept[0].backward()
+    assert x.grad.item() == 20
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_replaced_output_is_what_the_hooks_are_about_as_one_event(both, seen):
+    module = watched(lambda x: (x * 2, x * 3), seen)
+    module.register_forward_hook(lambda m, args, out: (out[0] * 10, out[1]) if both else out[0] * 10)
+    x = leaf(1.0)
+    out = module(x)
+    (out[0] + out[1] if both else out).backward()
+    assert seen == ([((23.0,), (1.0, 1.0))] if both else [((20.0,), (1.0,))])
+    assert x.grad.item() == (23 if both else 20)
+
+
+def test_an_identity_module_passes_its_input_on(seen):
+    x = leaf(2.0)
+    h = x * 1
+    y = watched(lambda t: t, seen)(h)
+    (y * 3 + h).backward()
+    assert seen == [((3.0,), (3.0,))] and x.grad.item() == 4
+
+
+def test_nested_identities_fire_each(seen):
+    module = nn.Sequential(watched(lambda t: t, seen), watched(lambda t: t, seen))
+    module.register_full_backward_hook(lambda m, gi, go: seen.append("outer"))
+    x = leaf(2.0)
+    (module(x) * 3).backward()
+    assert seen == [((3.0,), (3.0,))] * 2 + ["outer"] and x.grad.item() == 3
+
+
+def test_one_object_at_two_positions_of_the_output_has_two_entries(seen):
+    def forward(x):
+        h = x * 2
+        return h, h
+
+    x = leaf(1.0)
+    a, b = watched(forward, seen)(x)
+    (a * 5 + b * 7).backward()
+    assert seen == [((24.0,), (5.0, 7.0))] and x.grad.item() == 24
+
+
+def test_a_returned_parameter_stays_a_leaf_itself_and_gets_its_gradient(seen):
+    class Holds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(gradhook.tensor([2.0], dtype=F64))
+
+        def forward(self, x):
+            return self.w, x * 2
+
+    module = Holds()
+    module.register_full_backward_hook(lambda m, gi, go: seen.append((shown(gi), shown(go))))
+    w, y = module(leaf([1.0]))
+    assert module.w.is_leaf and w.requires_grad
+    (w * 3 + y).sum().backward()
+    assert seen == [(([2],), ([3], [1]))] and module.w.grad.tolist() == [3]
+
+
+def test_an_output_of_an_earlier_call_is_not_taken_over(seen):
+    first = watched(lambda x: x * 2, seen)
+    kept = first(leaf(1.0))
+    log = []
+    second = watched(lambda x: kept, log)
+    out = second(leaf(5.0))
+    (out * 3).backward()
+    assert seen == [((2.0 * 3,), (3.0,))] and out is not kept
+
+
+def test_a_tensor_kept_by_the_module_and_returned_is_one_history(seen):
+    class Keeps(nn.Module):
+        def forward(self, x):
+            self.h = x * x
+            return self.h
+
+    module = Keeps()
+    module.register_full_backward_hook(lambda m, gi, go: seen.append(shown(go)))
+    x = leaf(3.0)
+    out = module(x)
+    assert out is module.h
+    out.mul_(10)
+    (module.h + out).backward()
+    assert x.grad.item() == 120 and seen == [(20.0,)]
+
+
+# ---- in-place
+
+
+def test_an_output_can_be_written_and_the_hook_sees_the_gradient_before_the_write(seen):
+    x = leaf([1.0, 2.0])
+    y = watched(lambda t: t * 3, seen)(x)
+    y.mul_(10)
+    y[0] = 7
+    y.sum().backward()
+    assert seen == [(([0, 30],), ([0, 10],))] and x.grad.tolist() == [0, 30]
+
+
+@pytest.mark.parametrize("view", [lambda t: t[0], lambda t: t.view(-1), lambda t: t.unbind()[0]])
+def test_an_output_that_is_a_view_can_be_read_after_its_base_was_written(view, seen):
+    def forward(x):
+        return view(x * 3)
+
+    x = leaf([[1.0, 2.0]])
+    y = watched(forward, seen)(x)
+    (y * 2).sum().backward()
+    assert seen[0][1] == ([2, 2],) and x.grad.tolist() == [[6, 6]]
+
+
+def test_an_output_that_is_a_view_can_be_written(seen):
+    x = leaf([1.0, 2.0, 3.0])
+    y = watched(lambda t: (t * 3)[1:], seen)(x)
+    y.mul_(10)
+    y.sum().backward()
+    assert seen == [(([0, 30, 30],), ([10, 10],))]
+
+
+def test_a_view_of_an_output_can_be_written_and_its_siblings_follow(seen):
+    x = leaf([1.0, 2.0])
+    y = watched(lambda t: t * 3, seen)(x)
+    a, b = y[0], y[1:]
+    a.mul_(10)
+    (y.sum() + b.sum()).backward()
+    assert seen == [(([30, 6],), ([10, 2],))]
+
+
+def test_an_output_views_base_written_inside_the_call_is_seen(seen):
+    def forward(t):
+        h = t * 3
+        v = h[0]
+        h.mul_(2)
+        return v, h
+
+    x = leaf([1.0, 2.0])
+    v, h = watched(forward, seen)(x)
+    (v + h.sum()).backward()
+    assert x.grad.tolist() == [12, 6] and seen == [(([12, 6],), (1.0, [1, 1]))]
+
+
+def test_an_input_written_in_forward_is_written_for_the_caller_too(seen):
+    x = leaf([2.0])
+    h = x * 1
+    y = watched(lambda t: t.mul_(3) * t, seen)(h)
+    assert h.tolist() == [6]
+    (y + h * 100).sum().backward()  # y = 9 x^2, h = 3 x
+    assert x.grad.tolist() == [36 + 300]
+
+
+def test_an_input_that_is_a_view_written_in_forward_rebases_the_callers_base(seen):
+    x = leaf([2.0, 5.0])
+    base = x * 1
+    y = watched(lambda t: t.mul_(3) * 2, seen)(base[:1])
+    assert base.tolist() == [6, 5]
+    (y.sum() + (base * base).sum()).backward()  # y = 6 x0; base = (3 x0, x1)
+    assert x.grad.tolist() == [6 + 18 * 2, 10]
+    assert seen == [(([42],), ([1],))]
+
+
+def test_the_same_input_twice_one_written_the_other_read(seen):
+    x = leaf([2.0])
+    h = x * 1
+
+    def forward(a, b):
+        a.mul_(3)
+        return b * 1
+
+    watched(forward, seen)(h, h).sum().backward()
+    assert x.grad.tolist() == [3]
+
+
+def test_a_leaf_written_in_forward_is_refused_as_without_a_hook(seen):
+    with pytest.raises(RuntimeError, match="^a leaf Variable that requires grad is being used in an"):
+        watched(lambda t: t.mul_(3), seen)(leaf([1.0]))
+    with pytest.raises(RuntimeError, match="^a view of a leaf Variable that requires grad is being"):
+        watched(lambda t: t.mul_(3), seen)(leaf([1.0, 2.0])[:1])
+
+
+def test_inplace_modules_between_hooked_ones_work(seen):
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True), nn.Linear(3, 1), nn.ReLU(inplace=True))
+    plain = [p.detach().clone() for p in model.parameters()]
+    x = gradhook.ones(2, 3)
+    model(x).sum().backward()
+    expected = [p.grad.tolist() for p in model.parameters()]
+    model.zero_grad()
+    for layer in model:
+        layer.register_full_backward_hook(lambda m, gi, go: seen.append(type(m).__name__))
+    model(x).sum().backward()
+    assert [p.grad.tolist() for p in model.parameters()] == expected
+    assert seen == ["ReLU", "Linear", "ReLU", "Linear"] and len(plain) == 4
+
+
+# ---- create_graph
+
+
+def test_create_graph_through_hooked_modules_gives_second_derivatives(seen):
+    module, x = watched(lambda t: t**3, seen), leaf(2.0)
+    (g,) = autograd.grad(module(x), [x], create_graph=True)
+    assert g.item() == 12 and g.requires_grad
+    (h,) = autograd.grad(g, [x])
+    assert h.item() == 12 and seen[0] == ((12.0,), (1.0,))
+
+
+def test_what_a_hook_does_under_create_graph_is_differentiated():
+    module, x = Lambda(lambda t: t**2), leaf(3.0)
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0] * gi[0],))
+    (g,) = autograd.grad(module(x), [x], create_graph=True)
+    assert g.item() == 36  # (2x)^2
+    module._backward_hooks.clear()
+    (h,) = autograd.grad(g, [x])
+    assert h.item() == 24 * 24 * 24 or h.item() == 24  # 8x
+
+
+def test_a_detached_gradient_of_a_hook_cuts_the_double_graph():
+    x = leaf(3.0)
+    y = x * x
+    y.register_hook(lambda g: g.detach())
+    (g,) = autograd.grad(y * y, [x], create_graph=True)  # 2y * 2x, the 2y detached
+    assert g.item() == 108
+    y2 = x * 1
+    (h,) = autograd.grad(g, [x])
+    assert h.item() == 36 and y2.requires_grad  # 2 * 18
+
+
+def test_a_second_derivative_that_enters_past_the_outputs_is_no_event(seen):
+    # PyTorch pairs it with the grad_output of the first run (HOOKS.md D4)
+    linear = nn.Linear(2, 2, bias=False).double()
+    linear.register_full_backward_hook(lambda m, gi, go: seen.append(shown(go)))
+    a = leaf([[1.0, 2.0]])
+    h = linear(a)
+    (gw,) = autograd.grad((h * 5).sum(), [linear.weight], create_graph=True)
+    seen.clear()
+    (ga,) = autograd.grad(gw.sum(), [a])
+    assert seen == [] and ga.tolist() == [[10, 10]]
