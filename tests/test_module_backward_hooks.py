@@ -494,17 +494,47 @@ def test_a_view_of_an_output_can_be_written_and_its_siblings_follow(seen):
     assert seen == [(([30, 6],), ([10, 2],))]
 
 
-def test_an_output_views_base_written_inside_the_call_is_seen(seen):
+@pytest.mark.parametrize("first", ["view", "base"])
+@pytest.mark.parametrize("late", [False, True], ids=["", "written_afterwards"])
+def test_an_output_and_a_view_of_it_have_their_own_gradients(first, late, seen):
     def forward(t):
         h = t * 3
         v = h[0]
         h.mul_(2)
-        return v, h
+        return (v, h) if first == "view" else (h, v)
 
     x = leaf([1.0, 2.0])
-    v, h = watched(forward, seen)(x)
-    (v + h.sum()).backward()
-    assert x.grad.tolist() == [12, 6] and seen == [(([12, 6],), (1.0, [1, 1]))]
+    out = watched(forward, seen)(x)
+    v, h = out if first == "view" else out[::-1]
+    if late:
+        h.mul_(10)
+        assert v.item() == 60
+    (v * 5 + h.sum()).backward()
+    if late:  # v's gradient comes by way of the base that was written
+        assert x.grad.tolist() == [6 * 60, 60]
+        grads = (None, [60, 10])
+    else:
+        assert x.grad.tolist() == [6 * 6, 6]
+        grads = (5.0, [1, 1])
+    assert seen == [((x.grad.tolist(),), grads if first == "view" else grads[::-1])]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 1, 0)])
+def test_views_of_one_output_in_any_order_keep_every_gradient(order, seen):
+    def forward(t):
+        h = t * 3
+        made = (h, h[:1], h.view(2)[1:])
+        return tuple(made[k] for k in order)
+
+    x = leaf([1.0, 2.0])
+    out = watched(forward, seen)(x)
+    sum((t.sum() * (k + 1) for k, t in enumerate(out)), 0.0).backward()
+    expected, sizes = [0.0, 0.0], {0: (0, 1), 1: (0,), 2: (1,)}
+    for weight, which in enumerate(order, 1):
+        for place in sizes[which]:
+            expected[place] += 3 * weight
+    assert x.grad.tolist() == expected and len(seen) == 1
+    assert seen[0][1] == tuple([w] * len(sizes[which]) for w, which in enumerate(order, 1))
 
 
 def test_an_input_written_in_forward_is_written_for_the_caller_too(seen):

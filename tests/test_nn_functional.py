@@ -156,6 +156,9 @@ def test_half_precision_is_normalised_and_summed_in_single():
     scores = gradhook.full((5000, 2), 60.0, dtype=gradhook.float16)
     loss = F.nll_loss(scores, gradhook.zeros(5000, dtype=gradhook.int64), reduction="mean")
     assert loss.item() == -60 and loss.dtype == gradhook.float16
+    layer = nn.Linear(1, 1, dtype=gradhook.float16)
+    layer(gradhook.ones(3000, 1, dtype=gradhook.float16)).sum().backward()
+    assert layer.bias.grad.tolist() == [3000]
 
 
 def test_normalisation_names_what_does_not_fit():

@@ -82,10 +82,9 @@ def _saves_target(row: Op) -> bool:
 
 def check_writable(writer: str, target: Any) -> None:
     """The refusals of a recorded write, in PyTorch's order: how a view was made, then leaves."""
-    if target._view is not None:
-        _check_creation(target, target._view)
     root, through_view = target, False
     while root._view is not None:
+        _check_creation(root, root._view)
         through_view = through_view or bool(root._view.steps)
         root = root._view.base
     of_leaf = root._node is None or root._node.leaf

@@ -38,11 +38,36 @@ def constant(value: Any, dtype: np.dtype[Any], array_type: type) -> Any:
     return found
 
 
-def operand(x: Any) -> bool:
-    """Whether an operator takes x; for others Python asks the other side."""
-    return isinstance(
-        x, Binding.tensor | bool | int | float | complex | np.generic | np.ndarray
-    ) or (type(x) in backend.array_types())
+def with_number(x: Any, y: Any) -> tuple[Any, Any] | None:
+    """A floating or complex Tensor beside a Python float or int, the common case of `operands`:
+    the number becomes a 0-d Tensor of the other's dtype. None for anything else.
+    """
+    swapped = type(x) is float or type(x) is int
+    if swapped:
+        x, y = y, x
+    elif type(y) is not float and type(y) is not int:
+        return None
+    if not isinstance(x, Binding.tensor) or x._a.dtype.kind not in "fc":
+        return None
+    number = constant(y, x._a.dtype, type(x._a))
+    return (number, x) if swapped else (x, number)
+
+
+def operator_operands(row: Op, x: Any, y: Any) -> Any:
+    """`operands` of an operator; NotImplemented for what it does not take, so that Python asks the
+    other side.
+    """
+    for value in (x, y):
+        if not isinstance(value, _OPERATOR_TYPES | Binding.tensor) and not _is_array(value):
+            return NotImplemented
+    return operands(row, x, y)
+
+
+_OPERATOR_TYPES = bool | int | float | complex | np.generic | np.ndarray
+
+
+def _is_array(x: Any) -> bool:
+    return type(x) in backend.array_types()
 
 
 def as_operand(row: Op, x: Any, like: type | None) -> Any:
@@ -54,7 +79,7 @@ def as_operand(row: Op, x: Any, like: type | None) -> Any:
         return x
     if isinstance(x, np.generic):
         return x.item() if like is None else make(backend.scalar(x, x.dtype, like))
-    if type(x) in backend.array_types() or isinstance(x, np.ndarray):
+    if _is_array(x) or isinstance(x, np.ndarray):
         if like is not None and backend.is_cupy(x) != issubclass(like, backend.cupy_types()):
             where = "a CUDA tensor" if isinstance(x, np.ndarray) else "a CPU tensor"
             found = "a NumPy array" if isinstance(x, np.ndarray) else "a CuPy array"
@@ -125,13 +150,9 @@ def array_of(row: Op, name: str, x: Any) -> Any:
 
 def as_array(like: Any, value: Any) -> Any:
     """NumPy's 0-d arithmetic returns scalars, CuPy's returns arrays: here both become arrays."""
-    if isinstance(value, type(like)):
+    if _is_array(value):  # also one that `to` moved to another device
         return value
-    if isinstance(like, np.ndarray):
-        return np.asarray(value)
-    return (
-        value if type(value) in backend.array_types() else backend.array_module(like).asarray(value)
-    )
+    return np.asarray(value) if isinstance(like, np.ndarray) else backend.cupy().asarray(value)
 
 
 def recover(

@@ -66,13 +66,13 @@ def runtime_scope() -> dict[str, Any]:
         "seq": next_sequence_nr,
         "make": binding.make,
         "mark_inference": binding.mark_inference,
-        **{
-            n: getattr(operands, n)
-            for n in ("operand", "operands", "array_of", "as_array", "recover")
-        },
+        **{n: getattr(operands, n) for n in OPERANDS},
         **{n: getattr(views, n) for n in ("attach", "derive", "derive_all", "edge_of", "refresh")},
         **{n: getattr(saved, n) for n in ("save_all", "save_optional")},
     }
+
+
+OPERANDS = ("array_of", "as_array", "operands", "operator_operands", "recover", "with_number")
 
 
 class RecorderText:
@@ -177,12 +177,15 @@ class RecorderText:
             tests.append(f'{first}.dtype.kind not in "fc"')
         if tests:
             lines.append(f"    if {' or '.join(tests)}:")
+            call = f"operands(ROW, {', '.join(inputs)})"
+            if row.promote in ("arith", "float") and len(inputs) == 2:
+                call = f"with_number({', '.join(inputs)}) or {call}"
             if row.operator and len(inputs) == 2:
-                lines.append(
-                    f"        if not (operand({inputs[0]}) and operand({inputs[1]})): return "
-                    f"NotImplemented"
-                )
-            lines.append(f"        {', '.join(inputs)}, = operands(ROW, {', '.join(inputs)})")
+                call = call.replace("operands(ROW", "operator_operands(ROW")
+                lines.append(f"        found = {call}")
+                lines.append("        if found is NotImplemented: return found")
+                call = "found"
+            lines.append(f"        {', '.join(inputs)}, = {call}")
             lines += [f"        {n}_a = {n}._a" for n in required]
         for n in inputs:
             if n in row.optional:

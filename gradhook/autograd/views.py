@@ -205,6 +205,15 @@ def stand_in(t: Any) -> None:
     t._view = View(hidden, (), DEFAULT)
 
 
+def keep_own_edge(t: Any, barrier: Node) -> None:
+    """t, an output at a barrier, is a view of another output there: its gradient goes to its own
+    place, not by way of the other's, until one of them is written."""
+    hidden = t._view.base if t._view is not None and not t._view.steps else None
+    view = None if hidden is None else hidden._view
+    if view is not None and view.base._node is barrier:
+        view.base_node = barrier
+
+
 def attach(ts: tuple[Any, ...], node: Node, outputs: tuple[int, ...] | None) -> None:
     """The outputs that have a gradient get their edge to the node."""
     for k, t in enumerate(ts):

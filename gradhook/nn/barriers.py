@@ -18,7 +18,7 @@ from gradhook.autograd.module_hook_node import (
     ModuleInputHookNode,
     ModuleOutputHookNode,
 )
-from gradhook.autograd.views import alias_at, refresh, stand_in
+from gradhook.autograd.views import alias_at, keep_own_edge, refresh, stand_in
 from gradhook.nn import tree
 from gradhook.nn.layout import SINGLE, layout_of
 from gradhook.tensor import Tensor
@@ -85,21 +85,24 @@ def leave(state: ModuleBackwardHookState, output: Any) -> tuple[Any, ModuleOutpu
     edges: list[Any] = []
     metas: list[TensorMeta] = []
     positions: list[int] = []
-    aliased = False
-    for k, leaf in enumerate(leaves):
+    for k, leaf in enumerate(leaves):  # every edge is read before the first is replaced
         if isinstance(leaf, Tensor):
             if leaf._view is not None:
                 refresh(leaf)
             if leaf._node is not None:
                 edges += (leaf._node, leaf._nr)
-                leaves[k] = _left(state, node, leaf, len(metas))
-                aliased = aliased or leaves[k] is not leaf
                 metas.append(meta_of(leaf._a))
                 positions.append(k)
         elif leaf is not None and not isinstance(leaf, int | float | complex | str | bytes):
             _warn_opaque(type(leaf))
     if not positions:
         return output, None
+    left = [_left(state, node, leaves[k], nr) for nr, k in enumerate(positions)]
+    aliased = False
+    for k, t in zip(positions, left, strict=True):
+        keep_own_edge(t, node)
+        aliased = aliased or t is not leaves[k]
+        leaves[k] = t
     state.outputs, state.output_edge_indices, state.output_edge_metas = layout, positions, metas
     node.transparent = False
     node.close(state, tuple(edges), metas)

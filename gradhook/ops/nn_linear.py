@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from gradhook.dtypes import accumulation
 from gradhook.ops.table import op
 
 Array = Any
@@ -87,4 +88,5 @@ def linear_bias(xp: Any, grad: Array) -> Array:
 
     Result: (out,). One reduction, where conform would need several calls.
     """
-    return xp.add.reduce(grad if grad.ndim == 2 else _rows(grad), 0)
+    rows = grad if grad.ndim == 2 else _rows(grad)
+    return xp.add.reduce(rows, 0, accumulation(grad.dtype)).astype(grad.dtype, copy=False)

@@ -212,6 +212,11 @@ def _transpose(
     cut = tuple((p, max(p - e, 0)) for p, e in zip(pads, extra, strict=True))
     axes = zip(x._a.shape[2:], weight._a.shape[2:], stride, cut, dilation, strict=True)
     sizes = tuple((i - 1) * s + d * (k - 1) + 1 - a - b for i, k, s, (a, b), d in axes)
+    if min(sizes) < 1:
+        raise RuntimeError(
+            f"Given input size per channel: ({' x '.join(map(str, x._a.shape[2:]))}). Calculated "
+            f"output size per channel: ({' x '.join(map(str, sizes))}). Output size is too small"
+        )
     shape = (x._a.shape[0], weight._a.shape[1] * groups, *sizes)
     result = xp.convolution_input(
         x, weight, shape=shape, stride=stride, padding=cut, dilation=dilation, groups=groups

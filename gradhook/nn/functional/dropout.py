@@ -34,6 +34,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _channels(input: Tensor, p: float, training: bool, inplace: bool, lead: int) -> Tensor:
+    if p == 0.0:
+        return input
     shape = input._a.shape
     return _dropped(input, p, training, inplace, (*shape[:lead], *(1,) * (len(shape) - lead)))
 
