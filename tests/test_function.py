@@ -317,7 +317,9 @@ def returning(*values):
 def test_a_wrong_number_of_gradients_is_refused(count):
     g = gradhook.ones(1, dtype=F64)
     y = returning(*[g] * count).apply(leaf([1.0]), leaf([1.0]))
-    with pytest.raises(RuntimeError, match="returned an incorrect number of gradients \\(expected 2"):
+    with pytest.raises(
+        RuntimeError, match="returned an incorrect number of gradients \\(expected 2"
+    ):
         y.sum().backward()
 
 
@@ -371,8 +373,11 @@ def test_an_input_returned_as_it_came_is_another_object_with_a_history():
 
 def test_an_input_returned_as_it_came_is_not_written_in_place():
     y = Identity.apply(leaf([1.0]) * 1)
-    with pytest.raises(RuntimeError, match="is a view and is being modified inplace. This view was "
-                       "created inside a custom Function"):
+    with pytest.raises(
+        RuntimeError,
+        match="is a view and is being modified inplace. This view was "
+        "created inside a custom Function",
+    ):
         y.add_(1)
 
 
@@ -408,7 +413,9 @@ def test_a_view_returned_from_forward_does_not_follow_its_base_silently(function
     h = leaf([1.0, 2.0]) * 1
     y = function.apply(h)
     h.mul_(2)
-    with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has"):
+    with pytest.raises(
+        RuntimeError, match="is a view and its base or another view of its base has"
+    ):
         y.sum().backward()
 
 

@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "gradhook"
 
 # Of gradhook/autograd: what the Tensor is built on, and what is built on the Tensor.
-ENGINE = """api binding carriers engine fresh graph inplace module_hook_node node_hooks operands
-    record saved views""".split()
+ENGINE = """api binding carriers engine graph inplace module_hook_node module_hook_runners
+    node_hooks op_node operands record saved source views""".split()
 ABOVE_TENSOR = "anomaly forward function functional gradcheck".split()
 
 # Lowest first. Patterns of module names without "gradhook."; the first that matches counts, and
@@ -27,6 +27,7 @@ LAYERS: list[tuple[str, list[str]]] = [
         "tensor",
         ["tensor", "tensor_*", "methods", "printing", "random", "creation", "serialization"],
     ),
+    ("functions", ["indexing", "overloads", "overloads.*", "return_types", "functions", "special"]),
     ("autograd", ["autograd", *[f"autograd.{name}" for name in ABOVE_TENSOR], "device_hooks"]),
     ("nn", ["nn", "nn.*", "optim", "optim.*"]),
     ("tools", ["func", "func.*", "numpy", "utils", "utils.*", "monitor", "distributed"]),

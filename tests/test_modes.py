@@ -335,7 +335,9 @@ def test_an_inference_tensor_is_written_in_inference_mode_only():
 def test_an_inference_tensor_cannot_require_grad_afterwards():
     with inference_mode():
         a = gradhook.ones(2) * 1
-    with pytest.raises(RuntimeError, match="^Setting requires_grad=True on inference tensor outside"):
+    with pytest.raises(
+        RuntimeError, match="^Setting requires_grad=True on inference tensor outside"
+    ):
         a.requires_grad_()
 
 

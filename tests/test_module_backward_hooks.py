@@ -162,7 +162,9 @@ def test_a_pre_hook_replaces_grad_output_for_the_full_hook_and_the_gradients(see
 def test_a_full_hook_replaces_grad_input_and_the_next_sees_it(seen):
     module, x, y = Lambda(lambda a, b: a * b), leaf(2.0), leaf(3.0)
     module.register_full_backward_hook(lambda m, gi, go: (gi[0] * 10, gi[1]))
-    module.register_full_backward_hook(lambda m, gi, go: seen.append(shown(gi)) or [gi[0] + 1, gi[1]])
+    module.register_full_backward_hook(
+        lambda m, gi, go: seen.append(shown(gi)) or [gi[0] + 1, gi[1]]
+    )
     module(x, y).backward()
     assert seen == [(30.0, 2.0)] and x.grad.item() == 31 and y.grad.item() == 2
 
@@ -186,7 +188,9 @@ def test_an_in_place_edit_of_grad_input_changes_this_edge_only(seen):
     x = leaf([1.0])
     h = x * 1
     module = Lambda(lambda t: t + 0)
-    module.register_full_backward_hook(lambda m, gi, go: seen.append(go[0]) or gi[0].mul_(10) and None)
+    module.register_full_backward_hook(
+        lambda m, gi, go: seen.append(go[0]) or gi[0].mul_(10) and None
+    )
     (module(h) + h).sum().backward()
     assert x.grad.tolist() == [11] and seen[0].tolist() == [1]
 
@@ -194,7 +198,11 @@ def test_an_in_place_edit_of_grad_input_changes_this_edge_only(seen):
 @pytest.mark.parametrize(
     "result, error, text",
     [
-        (lambda g: (g, g), RuntimeError, "^Backward hook returned an invalid number of grad_input, got 2, but expected 1"),
+        (
+            lambda g: (g, g),
+            RuntimeError,
+            "^Backward hook returned an invalid number of grad_input, got 2, but expected 1",
+        ),
         (lambda g: 5, TypeError, "expected None or a tuple of 1"),
         (lambda g: {0: g}, TypeError, "expected None or a tuple of 1"),
         (lambda g: (5,), TypeError, "^expected Variable, but hook returned 'int'"),
@@ -217,7 +225,11 @@ def test_a_wrong_grad_input_is_refused_by_hook_and_module(result, error, text):
 @pytest.mark.parametrize(
     "result, error, text",
     [
-        (lambda g: (g, g), RuntimeError, "^Backward pre hook returned an invalid number of grad_output, got 2, but expected 1"),
+        (
+            lambda g: (g, g),
+            RuntimeError,
+            "^Backward pre hook returned an invalid number of grad_output, got 2, but expected 1",
+        ),
         (lambda g: "no", TypeError, "expected None or a tuple of 1"),
         (lambda g: (g[0],), RuntimeError, "^hook 'h' has changed the size of value"),
     ],
@@ -280,7 +292,11 @@ class Box:
 CONTAINERS = {
     "tuple": (lambda x: (x * 2, x * 3), lambda o: o, lambda a, b: (a, b)),
     "list": (lambda x: [x * 2, x * 3], lambda o: o, lambda a, b: (a, b)),
-    "dict": (lambda x: {"a": x * 2, "b": x * 3}, lambda o: o.values(), lambda a, b: ({"a": a, "b": b},)),
+    "dict": (
+        lambda x: {"a": x * 2, "b": x * 3},
+        lambda o: o.values(),
+        lambda a, b: ({"a": a, "b": b},),
+    ),
     "OrderedDict": (
         lambda x: OrderedDict(z=x * 2, a=x * 3),
         lambda o: o.values(),
@@ -354,7 +370,9 @@ def test_an_output_that_gradhook_cannot_look_into_warns_once_a_type():
 
     module = Lambda(lambda x: Opaque(x * 2))
     module.register_full_backward_hook(lambda m, gi, go: None)
-    with pytest.warns(UserWarning, match="^For backward hooks to be called, module output should be"):
+    with pytest.warns(
+        UserWarning, match="^For backward hooks to be called, module output should be"
+    ):
         module(leaf(1.0))
     module(leaf(1.0))
 
@@ -376,7 +394,9 @@ def test_what_a_forward_hook_keeps_goes_through_the_full_hook(seen):
 @pytest.mark.parametrize("both", [False, True])
 def test_a_replaced_output_is_what_the_hooks_are_about_as_one_event(both, seen):
     module = watched(lambda x: (x * 2, x * 3), seen)
-    module.register_forward_hook(lambda m, args, out: (out[0] * 10, out[1]) if both else out[0] * 10)
+    module.register_forward_hook(
+        lambda m, args, out: (out[0] * 10, out[1]) if both else out[0] * 10
+    )
     x = leaf(1.0)
     out = module(x)
     (out[0] + out[1] if both else out).backward()
@@ -569,14 +589,20 @@ def test_the_same_input_twice_one_written_the_other_read(seen):
 
 
 def test_a_leaf_written_in_forward_is_refused_as_without_a_hook(seen):
-    with pytest.raises(RuntimeError, match="^a leaf Variable that requires grad is being used in an"):
+    with pytest.raises(
+        RuntimeError, match="^a leaf Variable that requires grad is being used in an"
+    ):
         watched(lambda t: t.mul_(3), seen)(leaf([1.0]))
-    with pytest.raises(RuntimeError, match="^a view of a leaf Variable that requires grad is being"):
+    with pytest.raises(
+        RuntimeError, match="^a view of a leaf Variable that requires grad is being"
+    ):
         watched(lambda t: t.mul_(3), seen)(leaf([1.0, 2.0])[:1])
 
 
 def test_inplace_modules_between_hooked_ones_work(seen):
-    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True), nn.Linear(3, 1), nn.ReLU(inplace=True))
+    model = nn.Sequential(
+        nn.Linear(3, 3), nn.ReLU(inplace=True), nn.Linear(3, 1), nn.ReLU(inplace=True)
+    )
     plain = [p.detach().clone() for p in model.parameters()]
     x = gradhook.ones(2, 3)
     model(x).sum().backward()

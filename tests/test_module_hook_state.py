@@ -135,7 +135,11 @@ def test_inside_a_run_the_state_shows_what_ran_and_the_gradients_as_storages():
     assert grad_inputs is None and grad_outputs[0] is None
     assert isinstance(grad_outputs[1], Storage) and grad_outputs[1].host().tolist() == [10, 10]
     grad_inputs, grad_outputs = holder["full"]
-    assert [None if s is None else s.host().tolist() for s in grad_inputs] == [[30, 30], None, [10, 10]]
+    assert [None if s is None else s.host().tolist() for s in grad_inputs] == [
+        [30, 30],
+        None,
+        [10, 10],
+    ]
     assert grad_outputs[1].host().tolist() == [10, 10]
 
 
@@ -221,7 +225,9 @@ def test_two_threads_on_one_hooked_graph_never_mix_their_gradients():
     expected, expected_in = {}, {}
     for m in modules:
         m.register_full_backward_hook(
-            lambda m, gi, go: (expected.setdefault(m, go[0]), expected_in.setdefault(m, gi[0])) and None
+            lambda m, gi, go: (
+                (expected.setdefault(m, go[0]), expected_in.setdefault(m, gi[0])) and None
+            )
         )
     x = leaf([[1.0, 2.0, 3.0]])
     modules(x).sum().backward()

@@ -159,7 +159,9 @@ def test_forward_hooks_chain_their_replacements(log):
     module = Double()
     module.register_forward_hook(lambda m, args, out: out + 1)
     module.register_forward_hook(lambda m, args, out: log.append(out.tolist()))
-    module.register_forward_hook(lambda m, args, kwargs, out: out * kwargs["scale"], with_kwargs=True)
+    module.register_forward_hook(
+        lambda m, args, kwargs, out: out * kwargs["scale"], with_kwargs=True
+    )
     assert module(leaf([1.0]), scale=3).tolist() == [12] and log == [[4]]
 
 
@@ -202,7 +204,9 @@ def test_always_call_hooks_run_once_when_all_goes_well_and_may_replace(log):
 
 def test_an_always_call_hook_that_fails_hides_no_error_and_may_remove_itself():
     module, handles = Fails(), []
-    handles.append(module.register_forward_hook(lambda m, a, o: handles[0].remove(), always_call=True))
+    handles.append(
+        module.register_forward_hook(lambda m, a, o: handles[0].remove(), always_call=True)
+    )
     module.register_forward_hook(lambda m, a, o: 1 / 0, always_call=True)
     with (
         pytest.warns(
@@ -331,7 +335,9 @@ def test_the_global_tables_can_be_rebound(log):
 def test_a_legacy_hook_is_a_post_hook_of_the_node_that_made_the_output(log):
     linear = nn.Linear(3, 2).double()
     linear.register_backward_hook(
-        lambda m, gi, go: log.append((m is linear, [tuple(g.shape) for g in gi if g is not None], go[0].shape))
+        lambda m, gi, go: log.append(
+            (m is linear, [tuple(g.shape) for g in gi if g is not None], go[0].shape)
+        )
     )
     linear(leaf([[1.0, 2.0, 3.0]])).sum().backward()
     assert log[0][0] and log[0][2] == (1, 2) and (1, 3) in log[0][1]

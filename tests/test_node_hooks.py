@@ -27,7 +27,9 @@ def test_a_node_shows_its_name_its_inputs_and_its_number():
     z = y + 1
     node = z.grad_fn
     assert node.name() == "AddBackward0" and node.next_functions[0] == (y.grad_fn, 0)
-    assert [n.name() for n, _ in y.grad_fn.next_functions] == ["torch::autograd::AccumulateGrad"] * 2
+    assert [n.name() for n, _ in y.grad_fn.next_functions] == [
+        "torch::autograd::AccumulateGrad"
+    ] * 2
     assert y.grad_fn.next_functions[0][0].variable is x
     assert node._sequence_nr() > y.grad_fn._sequence_nr()
     assert y.grad_fn.next_functions[0][0]._sequence_nr() > node._sequence_nr()
@@ -56,8 +58,12 @@ def test_pre_and_post_hooks_fire_in_order_each_with_the_results_of_the_former():
     node = y.grad_fn
     node.register_prehook(lambda go: log.append(("pre1", values(go[0]))) or (go[0] + 1,))
     node.register_prehook(lambda go: log.append(("pre2", values(go[0]))) or (go[0] + 2,))
-    node.register_hook(lambda gi, go: log.append(("post1", values(gi[0]), values(go[0]))) or (gi[0] + 3, None))
-    node.register_hook(lambda gi, go: log.append(("post2", values(gi[0]), values(go[0]))) or (gi[0] + 4, None))
+    node.register_hook(
+        lambda gi, go: log.append(("post1", values(gi[0]), values(go[0]))) or (gi[0] + 3, None)
+    )
+    node.register_hook(
+        lambda gi, go: log.append(("post2", values(gi[0]), values(go[0]))) or (gi[0] + 4, None)
+    )
     y.sum().backward()
     assert log == [("pre1", [1]), ("pre2", [2]), ("post1", [8], [4]), ("post2", [11], [4])]
     assert x.grad.tolist() == [15]
@@ -83,7 +89,9 @@ def test_a_node_with_several_outputs_has_an_entry_an_output():
     x, seen = leaf([1.0, 2.0, 3.0]), []
     a, _, _ = x.unbind()
     a.grad_fn.register_prehook(lambda go: seen.append(tuple(values(g) for g in go)))
-    a.grad_fn.register_hook(lambda gi, go: seen.append((values(gi[0]), tuple(values(g) for g in go))))
+    a.grad_fn.register_hook(
+        lambda gi, go: seen.append((values(gi[0]), tuple(values(g) for g in go)))
+    )
     a.backward()
     assert seen == [(1.0, None, None), ([1, 0, 0], (1.0, None, None))]
 
@@ -127,7 +135,9 @@ def test_hooks_of_an_accumulator_stay_while_the_leaf_lives():
 def test_a_hook_registered_by_an_earlier_one_of_the_same_node_fires_in_this_run():
     x, log = leaf([1.0]), []
     y = x * 2
-    y.register_hook(lambda g: y.grad_fn.register_hook(lambda gi, go: log.append("from tensor")) and None)
+    y.register_hook(
+        lambda g: y.grad_fn.register_hook(lambda gi, go: log.append("from tensor")) and None
+    )
     y.grad_fn.register_prehook(
         lambda go: y.grad_fn.register_hook(lambda gi, go: log.append("from pre")) and None
     )

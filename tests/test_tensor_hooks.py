@@ -46,7 +46,9 @@ def test_everything_at_one_node_fires_in_the_promised_order():
 def test_everything_at_a_leaf_fires_in_the_promised_order():
     x, log = leaf([1.0]), []
     accumulator = (x * 1).grad_fn.next_functions[0][0]
-    accumulator.register_hook(lambda gi, go: log.append(("post", gi, values(go[0]), values(x.grad))))
+    accumulator.register_hook(
+        lambda gi, go: log.append(("post", gi, values(go[0]), values(x.grad)))
+    )
     accumulator.register_prehook(lambda go: log.append(("pre", values(go[0]), values(x.grad))))
     x.register_post_accumulate_grad_hook(lambda p: log.append(("accumulated", values(p.grad))))
     x.register_hook(lambda g: log.append(("tensor", values(g), values(x.grad))))
@@ -222,7 +224,11 @@ def test_hooks_on_a_gradients_own_graph_fire_in_double_backward():
     [
         (5, TypeError, "^expected Variable, but hook returned 'int'"),
         ((1, 2), TypeError, "^expected Variable, but hook returned 'tuple'"),
-        (lambda: gradhook.ones(2, dtype=F64), RuntimeError, "^hook 'h' has changed the size of value"),
+        (
+            lambda: gradhook.ones(2, dtype=F64),
+            RuntimeError,
+            "^hook 'h' has changed the size of value",
+        ),
         (
             lambda: gradhook.ones(1),
             RuntimeError,
@@ -325,14 +331,20 @@ def test_a_nested_backward_on_the_same_parameter_in_post_accumulate_adds_up():
 
 def test_post_accumulate_registration_and_results_are_checked():
     x = leaf([1.0])
-    with pytest.raises(RuntimeError, match="^post accumulate grad hooks cannot be registered on non-"):
+    with pytest.raises(
+        RuntimeError, match="^post accumulate grad hooks cannot be registered on non-"
+    ):
         (x * 1).register_post_accumulate_grad_hook(print)
-    with pytest.raises(RuntimeError, match="^cannot register a hook on a tensor that doesn't require"):
+    with pytest.raises(
+        RuntimeError, match="^cannot register a hook on a tensor that doesn't require"
+    ):
         gradhook.ones(1).register_post_accumulate_grad_hook(print)
     x.register_post_accumulate_grad_hook(lambda p: p)  # the parameter itself is allowed
     (x * 1).sum().backward()
     x.register_post_accumulate_grad_hook(lambda p: p.grad)
-    with pytest.raises(RuntimeError, match="^Tensor post accumulate grad hooks should return None."):
+    with pytest.raises(
+        RuntimeError, match="^Tensor post accumulate grad hooks should return None."
+    ):
         (x * 1).sum().backward()
 
 
@@ -355,7 +367,9 @@ def test_retain_grad_of_a_leaf_does_nothing_and_without_grad_is_refused():
     x = leaf([1.0])
     x.retain_grad()
     assert not x.retains_grad
-    with pytest.raises(RuntimeError, match="^can't retain_grad on Tensor that has requires_grad=False"):
+    with pytest.raises(
+        RuntimeError, match="^can't retain_grad on Tensor that has requires_grad=False"
+    ):
         gradhook.ones(1).retain_grad()
 
 
@@ -373,7 +387,9 @@ def test_retain_grad_sees_hooks_registered_after_it_and_follows_in_place():
 
 def test_reading_grad_of_a_non_leaf_without_retain_grad_warns():
     y = leaf([1.0]) * 2
-    with pytest.warns(UserWarning, match="The .grad attribute of a Tensor that is not a leaf Tensor"):
+    with pytest.warns(
+        UserWarning, match="The .grad attribute of a Tensor that is not a leaf Tensor"
+    ):
         assert y.grad is None
 
 

@@ -136,13 +136,15 @@ class ModuleCast(ModuleWalk):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the parameters' gradients, or fill them with zeros."""
-        for parameter in self.parameters():
-            grad = parameter.grad
-            if grad is None:
+        parameters = [p for m in self.modules() for p in m._parameters.values() if p is not None]
+        for parameter in parameters:
+            slot = parameter._slot
+            if slot is None or slot.grad is None:
                 continue
             if set_to_none:
-                parameter.grad = None
+                slot.grad = None
             else:
+                grad = slot.grad
                 parameter.grad = grad.detach()
                 with no_grad():
                     parameter.grad.zero_()

@@ -35,8 +35,18 @@ class ModuleWalk:
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
         """This module and all below it."""
-        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
-            yield module
+        found: list[Any] = []
+        seen: set[Any] = set()
+        stack = [self]
+        while stack:  # depth first, in order; without the names that named_modules makes
+            module = stack.pop()
+            if module in seen:
+                continue
+            if remove_duplicate:
+                seen.add(module)
+            found.append(module)
+            stack += [m for m in reversed(module._modules.values()) if m is not None]
+        yield from found
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """(name, module) of the immediate children, each once."""
