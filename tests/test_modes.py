@@ -189,9 +189,9 @@ def test_an_error_of_a_decorated_generator_reaches_its_caller():
 
     generator = body()
     next(generator)
-    with pytest.raises(ValueError, match="inside"):
+    with pytest.raises(ValueError, match=r"inside"):
         next(generator)
-    with pytest.raises(OSError, match="thrown"):
+    with pytest.raises(OSError, match=r"thrown"):
         fresh = body()
         next(fresh)
         fresh.throw(OSError("thrown"))
@@ -325,9 +325,13 @@ def test_an_inference_tensor_is_written_in_inference_mode_only():
     with inference_mode():
         a = gradhook.ones(2) * 1
         a.add_(1)
-    with pytest.raises(RuntimeError, match="^Inplace update to inference tensor outside Inference"):
+    with pytest.raises(
+        RuntimeError, match=r"^Inplace update to inference tensor outside Inference"
+    ):
         a.add_(1)
-    with pytest.raises(RuntimeError, match="^Inplace update to inference tensor outside Inference"):
+    with pytest.raises(
+        RuntimeError, match=r"^Inplace update to inference tensor outside Inference"
+    ):
         a[0] = 5
     assert a.tolist() == [2, 2]
 
@@ -336,7 +340,7 @@ def test_an_inference_tensor_cannot_require_grad_afterwards():
     with inference_mode():
         a = gradhook.ones(2) * 1
     with pytest.raises(
-        RuntimeError, match="^Setting requires_grad=True on inference tensor outside"
+        RuntimeError, match=r"^Setting requires_grad=True on inference tensor outside"
     ):
         a.requires_grad_()
 
@@ -346,7 +350,7 @@ def test_a_normal_tensor_may_be_written_in_inference_mode_and_its_version_moves(
     y = x.exp()
     with inference_mode():
         y.zero_()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
         y.sum().backward()
 
 
@@ -354,7 +358,7 @@ def test_a_normal_tensor_may_be_written_in_inference_mode_and_its_version_moves(
 
 
 def test_a_class_is_not_decorated():
-    with pytest.raises(TypeError, match="no_grad decorates functions, found class"):
+    with pytest.raises(TypeError, match=r"no_grad decorates functions, found class"):
 
         @no_grad()
         class Nothing:

@@ -48,7 +48,7 @@ def test_a_node_shows_what_it_saved():
     y = x * 3 * x
     assert y.grad_fn._saved_y is not None or y.grad_fn._saved_x is not None
     y.sum().backward()
-    with pytest.raises(RuntimeError, match="^Trying to backward through the graph a second time"):
+    with pytest.raises(RuntimeError, match=r"^Trying to backward through the graph a second time"):
         y.grad_fn._saved_x  # noqa: B018
 
 
@@ -197,7 +197,7 @@ def test_a_wrong_result_is_refused_by_name(kind, result, error, text):
 def test_a_none_gradient_may_not_be_replaced_for_an_input_that_takes_none():
     y = leaf([1.0]) * gradhook.ones(1, dtype=F64)
     y.grad_fn.register_hook(lambda gi, go: (gi[0], go[0]))
-    with pytest.raises(RuntimeError, match="^can't replace a None gradient with a non-None value"):
+    with pytest.raises(RuntimeError, match=r"^can't replace a None gradient with a non-None value"):
         y.sum().backward()
 
 

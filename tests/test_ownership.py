@@ -126,7 +126,7 @@ def test_a_gradient_exported_by_a_hook_is_read_only():
     x, exported = leaf([1.0, 2.0]), []
     x.register_hook(lambda g: exported.append(g.numpy()))
     (x * 2).sum().backward()
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError, match=r"read-only"):
         exported[0][0] = 1
 
 

@@ -286,7 +286,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
     """
     pending, entries, bare, plain = task.pending, task.entries, task.bare, task.plain
     edges = node.edges
-    fresh = node.fresh if node.hooks is None else ()
+    fresh: Any = node.fresh if node.hooks is None else ()
     candidate: Node | None = None
     k = 0
     for h in grads or (None,) * (len(edges) // 2):
@@ -306,7 +306,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
                 if following in entries:
                     _deliver(task, following, 0, h)
                 elif following.leaf or not plain:
-                    owned = _is_owned(h, a, fresh, k, bare)
+                    owned = (fresh and fresh[k]) if h is a else _is_owned(h, a, fresh, k, bare)
                     if plain and not left and following.hooks is None:  # a leaf runs at once
                         _accumulate(task, following, h, owned)
                         del pending[following]

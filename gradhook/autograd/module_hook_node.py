@@ -220,6 +220,8 @@ class ModuleInputHookNode(BarrierNode):
             run.input_tensors, run.output_tensors = [x], seen
             result = state.run_full_hooks((x,), (seen[0],))
             run.input_tensors = run.output_tensors = run.slots = None
+            if result is None and x._a is (g._a if carrier.recording else g):
+                return slots  # observed, not changed
             return (taken_back(carrier, g, x if result is None else result[0]),)
         tensors = run.input_tensors = lent_leaves(carrier, inputs, state.input_leaves, slots)
         seen = run.output_tensors or state.outputs_seen(task, run)

@@ -130,6 +130,9 @@ def _leave_single(
     shape, dtype = node.shape, node.dtype = a.shape, a.dtype
     state.outputs, state.output_edge_indices = SINGLE, FIRST
     state.output_edge_metas = node.metas = (new_meta(TensorMeta, (shape, dtype, type(a))),)
+    if output._view is None and node.edges[0].seq > state.start and not node.edges[0].leaf:
+        output._node, output._nr = node, 0  # made inside the call
+        return output, node
     return _left(state, node, output, 0), node
 
 

@@ -69,58 +69,61 @@ def _call_always(module: Any, args: Any, kwargs: Any, hook: Any, flags: frozense
     except Exception as error:
         warnings.warn(
             "module forward hook with ``always_call=True`` raised an exception that was silenced "
-            "as another error was "
-            f"raised in forward: {error!r}",
+            f"as another error was raised in forward: {error!r}",
             stacklevel=2,
         )
 
 
 def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: Any) -> Any:
-    own = module.__dict__
-    if everywhere.forward_pre or own.get("_forward_pre_hooks"):
-        for _, hook, flags in _entries(everywhere.forward_pre, own.get("_forward_pre_hooks")):
+    own, e = module.__dict__, everywhere
+    if e.forward_pre or own.get("_forward_pre_hooks"):
+        for _, hook, flags in _entries(e.forward_pre, own.get("_forward_pre_hooks")):
             args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)
-    backward, e, legacy_hooks = own.get("_backward_hooks"), everywhere, _NONE
-    state = node = None
-    if backward or e.full_backward or e.full_backward_pre or own.get("_backward_pre_hooks"):
-        is_full = own.get("_full_backward", True)
-        full_hooks = _hooks(e.full_backward, backward if is_full else None)
-        pre_hooks = own.get("_backward_pre_hooks")
-        if pre_hooks or e.full_backward_pre:
-            pre_hooks = _hooks(e.full_backward_pre, pre_hooks)
-        if e.legacy_backward or not is_full:
-            legacy_hooks = _hooks(e.legacy_backward, None if is_full else backward)
-        if pre_hooks or full_hooks:
-            state = ModuleBackwardHookState()
-            state.module, state.pre_hooks, state.full_hooks = module, pre_hooks or _NONE, full_hooks
-            state.skipped = 0
-            args, kwargs = enter(state, args, kwargs)
-    elif e.legacy_backward:
-        legacy_hooks = e.legacy_backward.snapshot()
-    output = module.forward(*args, **kwargs)
-    if state is not None:
-        output, node = leave(state, output)
+    backward, backward_pre = own.get("_backward_hooks"), own.get("_backward_pre_hooks")
+    pre_hooks = full_hooks = legacy_hooks = _NONE
+    if backward_pre or e.full_backward_pre:
+        pre_hooks = _hooks(e.full_backward_pre, backward_pre)
+    if backward and not own.get("_full_backward", True):
+        legacy_hooks, full_hooks = _hooks(e.legacy_backward, backward), e.full_backward.snapshot()
+    elif backward or e.full_backward or e.legacy_backward:
+        legacy_hooks, full_hooks = e.legacy_backward.snapshot(), _hooks(e.full_backward, backward)
+    if not (pre_hooks or full_hooks):
+        output = module.forward(*args, **kwargs)
+        if forward_hooks:
+            output, _ = _run_forward_hooks(module, args, kwargs, output, forward_hooks, ran)
+    else:
+        state = ModuleBackwardHookState()
+        state.module, state.pre_hooks, state.full_hooks = module, pre_hooks, full_hooks
+        state.skipped = 0
+        args, kwargs = enter(state, args, kwargs)
+        output, node = leave(state, module.forward(*args, **kwargs))
+        if forward_hooks:
+            output, replaced = _run_forward_hooks(module, args, kwargs, output, forward_hooks, ran)
+            if replaced:  # the backward hooks are about the replaced output, as one event
+                if node is not None:
+                    node.transparent = True
+                output, _ = leave(state, output)
+    if legacy_hooks:
+        legacy_hook.attach(module, legacy_hooks, output)
+    return output
+
+
+def _run_forward_hooks(
+    module: Any, args: Any, kwargs: Any, output: Any, hooks: tuple[Entry, ...], ran: set[int]
+) -> tuple[Any, bool]:
+    """All forward hooks; the output and whether one replaced it."""
     replaced = False
-    for key, hook, flags in forward_hooks:
+    for key, hook, flags in hooks:
         ran.add(key)
+        with_kwargs = (kwargs,) if "with_kwargs" in flags else ()
         try:
-            result = (
-                hook(module, args, kwargs, output)
-                if "with_kwargs" in flags
-                else hook(module, args, output)
-            )
+            result = hook(module, args, *with_kwargs, output)
         except BaseException as error:
             noted(error, "forward hook", hook, module)
             raise
         if result is not None:
             output, replaced = result, True
-    if state is not None and replaced:  # the hooks are about the replaced output, as one event
-        if node is not None:
-            node.transparent = True
-        output, _ = leave(state, output)
-    if legacy_hooks:
-        legacy_hook.attach(module, legacy_hooks, output)
-    return output
+    return output, replaced
 
 
 def _run_forward_pre(

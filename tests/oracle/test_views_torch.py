@@ -243,7 +243,7 @@ class Lockstep:
             self.compare(place)
         if pair is not None:
             for place, side in ((p, 0), (p, 1)):
-                known = side and self.hooked or pair[side] is self.registers[place][side]
+                known = (side and self.hooked) or pair[side] is self.registers[place][side]
                 assert known, self.told("an in-place op returns its target")
 
     def assign(self, p, q, shape):
