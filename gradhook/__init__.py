@@ -13,6 +13,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradhook\."
 from gradhook import dtypes as _dtypes
 from gradhook.backend import device as device
 from gradhook.dtypes import *
+from gradhook.dtypes import common_dtype as promote_types
 from gradhook.size import Size as Size
 from gradhook.modes import (
     enable_grad as enable_grad,
@@ -34,6 +35,17 @@ from gradhook.random import (
     initial_seed as initial_seed,
     manual_seed as manual_seed,
     set_rng_state as set_rng_state,
+)
+from gradhook.nn.functional import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    group_norm as group_norm,
+    layer_norm as layer_norm,
+    rms_norm as rms_norm,
 )
 from gradhook import autograd as autograd, nn as nn, optim as optim, special as special
 

@@ -164,6 +164,38 @@ class Tensor(TensorHistory):
             )
         return self._exported(self._host())
 
+    def cupy(self) -> Any:
+        """The CuPy array behind this tensor, no copy; call autograd.graph.increment_version after
+        writing to it. Errors: TypeError on the CPU, RuntimeError with history.
+        """
+        if not self.is_cuda:
+            raise TypeError("a CPU tensor has no CuPy array; move it with .cuda(), or use .numpy()")
+        return self._export("cupy()")
+
+    def _export(self, how: str) -> Any:
+        if edge_of(self) is not None:
+            raise RuntimeError(
+                f"Can't call {how} on Tensor that requires grad: what is computed outside gradhook "
+                "is not recorded. Use tensor.detach() first."
+            )
+        return self._a
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Share the memory with another array library. Errors: RuntimeError with history."""
+        return self._export("__dlpack__()").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._a.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """So that CuPy and others take a CUDA tensor without a copy. Errors: RuntimeError with
+        history; AttributeError on the CPU."""
+        if not self.is_cuda:
+            raise AttributeError("a CPU tensor has no __cuda_array_interface__; use .numpy()")
+        found: dict[str, Any] = self._export("__cuda_array_interface__").__cuda_array_interface__
+        return found
+
     def _exported(self, host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if is_lent(self._v):
             host = host.view()

@@ -247,7 +247,7 @@ class TensorHistory(TensorMethods):
         if not isinstance(value, binding.Binding.tensor):
             raise TypeError(f"data must be set to a Tensor, found {type(value).__name__}")
         self._a = value._a
-        self._view = None
+        self._v = self._view = None  # other memory: what was saved or viewed of the old stays so
         if self._slot is not None and self._node is not None and self._node.leaf:
             self._slot.array = value._a
             self._node.shape, self._node.dtype = value._a.shape, value._a.dtype

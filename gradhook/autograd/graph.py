@@ -18,6 +18,7 @@ import numpy as np
 from gradhook import dtypes
 from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
+from gradhook.storage import bump
 
 if TYPE_CHECKING:
     from gradhook.autograd.engine import GraphTask
@@ -242,6 +243,21 @@ class GradientEdge(NamedTuple):
 def hook_table(node: Node, output_nr: int) -> HookTable:
     """The hooks of the tensor at this output, made on first demand."""
     return node.hook_set().tensor.setdefault(output_nr, HookTable())
+
+
+def increment_version(tensor: Any) -> None:
+    """Say that the memory behind a tensor (or each of several) was written outside gradhook, so
+    that a backward run that needs the old values raises.
+
+    Errors: TypeError for what is no tensor. Source: torch.autograd.graph.increment_version.
+    """
+    for t in (tensor,) if hasattr(tensor, "_v") else tuple(tensor):
+        if not hasattr(t, "_v"):
+            raise TypeError(
+                "increment_version expects each element of the iterable to be a tensor, found "
+                f"{type(t).__name__}"
+            )
+        bump(t)
 
 
 def released_error() -> RuntimeError:

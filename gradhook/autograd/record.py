@@ -75,10 +75,16 @@ def runtime_scope() -> dict[str, Any]:
 OPERANDS = ("array_of", "as_array", "operands", "operator_operands", "recover", "with_number")
 
 
+RESERVED = frozenset("arrays error found m needs node out outs t ts xp".split())
+
+
 class RecorderText:
     """Writes the recorder of one op."""
 
     def __init__(self, row: Op) -> None:
+        taken = RESERVED.intersection((*row.inputs, *row.attributes))
+        if taken:
+            raise TypeError(f"op {row.name!r}: {sorted(taken)} are names of the recorder itself")
         self.row = row
         self.plan = OpPlan(row)
         self.inputs, self.differentiable = row.inputs, self.plan.differentiable

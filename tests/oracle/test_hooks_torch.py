@@ -276,9 +276,7 @@ def module_residual(s):
 
 def module_forward_hooks_replace(s):
     module = s.module(lambda x, scale=1.0: x * scale)
-    module.register_forward_pre_hook(
-        lambda m, a, k: ((a[0] + 1,), {"scale": 3.0}), with_kwargs=True
-    )
+    module.register_forward_pre_hook(lambda m, a, k: ((a[0] + 1,), {"scale": 3}), with_kwargs=True)
     module.register_forward_pre_hook(lambda m, a: a[0] * 2)
     module.register_forward_hook(lambda m, a, out: out * 10)
     module.register_forward_hook(s.say("forward"))
