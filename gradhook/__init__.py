@@ -1,4 +1,3 @@
-# ruff: noqa: E402, F403, I001 - public names, in the order the layers stand on each other
 """gradhook: PyTorch-style automatic differentiation for CuPy and NumPy arrays, with gradient hooks
 that are right.
 """
@@ -13,7 +12,6 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradhook\."
 from gradhook import dtypes as _dtypes
 from gradhook.backend import device as device
 from gradhook.dtypes import *
-from gradhook.dtypes import common_dtype as promote_types
 from gradhook.size import Size as Size
 from gradhook.modes import (
     enable_grad as enable_grad,

@@ -191,11 +191,6 @@ def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return np.promote_types(a, b)
 
 
-def common_dtype(a: Any, b: Any) -> dtype:
-    """The smallest dtype both can be cast to. Source: torch.promote_types."""
-    return of(promote_types(of(a).np, of(b).np))
-
-
 class finfo:
     """Limits of a floating-point dtype: bits, eps, min, max, tiny, smallest_normal, resolution
     (Python numbers).

@@ -249,3 +249,24 @@ class LogSoftmax(_OverDim):
     def forward(self, input: Tensor) -> Tensor:
         """input: any shape, floating."""
         return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmin",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+]

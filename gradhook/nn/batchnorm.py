@@ -142,3 +142,6 @@ class BatchNorm3d(_BatchNorm):
     """Normalise every channel over batch and volume. Source: torch.nn.BatchNorm3d."""
 
     ranks = (5,)
+
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]

@@ -263,3 +263,6 @@ class ModuleDict(Module):
                     "required"
                 )
             self[entry[0]] = entry[1]
+
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]

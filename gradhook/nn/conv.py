@@ -270,3 +270,6 @@ class ConvTranspose3d(_ConvTranspose):
     """Transposed convolution over three axes. Source: torch.nn.ConvTranspose3d."""
 
     n = 3
+
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

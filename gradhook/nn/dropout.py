@@ -45,3 +45,6 @@ class Dropout2d(_Dropout):
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, channels, h, w)."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+__all__ = ["Dropout", "Dropout1d", "Dropout2d"]

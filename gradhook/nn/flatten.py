@@ -53,3 +53,6 @@ class Unflatten(Module):
     def extra_repr(self) -> str:
         """The dimension and its sizes."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+__all__ = ["Flatten", "Unflatten"]

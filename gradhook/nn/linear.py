@@ -72,3 +72,6 @@ class Linear(Module):
         """Sizes and whether there is a bias."""
         sizes = f"in_features={self.in_features}, out_features={self.out_features}"
         return f"{sizes}, bias={self.bias is not None}"
+
+
+__all__ = ["Identity", "Linear"]

@@ -190,3 +190,16 @@ class CrossEntropyLoss(_WeightedLoss):
             self.reduction,
             self.label_smoothing,
         )
+
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CrossEntropyLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "NLLLoss",
+    "SmoothL1Loss",
+]

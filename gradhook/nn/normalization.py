@@ -163,3 +163,6 @@ class GroupNorm(Module):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]

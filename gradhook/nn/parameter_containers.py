@@ -152,3 +152,6 @@ class ParameterDict(Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
+
+
+__all__ = ["ParameterDict", "ParameterList"]

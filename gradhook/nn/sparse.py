@@ -121,3 +121,6 @@ class Embedding(Module):
             scale_grad_by_freq=scale_grad_by_freq,
             sparse=sparse,
         )
+
+
+__all__ = ["Embedding"]

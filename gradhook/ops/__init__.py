@@ -1,1 +1,1 @@
-"""The op table: every op once, a forward over `xp` and one gradient formula an input (DESIGN: `CONTRIBUTING.md`)."""
+"""The op table: every op once, a forward over `xp` and one gradient formula an input."""

@@ -1,124 +1,14 @@
 """PyTorch's import path of all layers; each layer's home is gradhook.nn.<family>."""
 
-from gradhook.nn.activation import (
-    ELU,
-    GELU,
-    Hardtanh,
-    LeakyReLU,
-    LogSigmoid,
-    LogSoftmax,
-    Mish,
-    PReLU,
-    ReLU,
-    ReLU6,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softmin,
-    Softplus,
-    Softsign,
-    Tanh,
-)
-from gradhook.nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from gradhook.nn.container import ModuleDict, ModuleList, Sequential
-from gradhook.nn.conv import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
-from gradhook.nn.dropout import Dropout, Dropout1d, Dropout2d
-from gradhook.nn.flatten import Flatten, Unflatten
-from gradhook.nn.linear import Identity, Linear
-from gradhook.nn.loss import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    MSELoss,
-    NLLLoss,
-    SmoothL1Loss,
-)
-from gradhook.nn.module import Module
-from gradhook.nn.normalization import GroupNorm, LayerNorm, RMSNorm
-from gradhook.nn.parameter_containers import ParameterDict, ParameterList
-from gradhook.nn.pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-)
-from gradhook.nn.sparse import Embedding
-
-__all__ = [
-    "ELU",
-    "GELU",
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Dropout1d",
-    "Dropout2d",
-    "Embedding",
-    "Flatten",
-    "GroupNorm",
-    "Hardtanh",
-    "HuberLoss",
-    "Identity",
-    "KLDivLoss",
-    "L1Loss",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "Mish",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "NLLLoss",
-    "PReLU",
-    "ParameterDict",
-    "ParameterList",
-    "RMSNorm",
-    "ReLU",
-    "ReLU6",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "Softmax",
-    "Softmin",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Unflatten",
-]
+from gradhook.nn.modules.activation import *
+from gradhook.nn.modules.batchnorm import *
+from gradhook.nn.modules.container import *
+from gradhook.nn.modules.conv import *
+from gradhook.nn.modules.dropout import *
+from gradhook.nn.modules.flatten import *
+from gradhook.nn.modules.linear import *
+from gradhook.nn.modules.loss import *
+from gradhook.nn.modules.module import Module as Module
+from gradhook.nn.modules.normalization import *
+from gradhook.nn.modules.pooling import *
+from gradhook.nn.modules.sparse import *

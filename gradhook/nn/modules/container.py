@@ -1,6 +1,4 @@
-"""PyTorch's import path of gradhook.nn.container."""
+"""PyTorch's import path of gradhook.nn.container and gradhook.nn.parameter_containers."""
 
-from gradhook.nn.container import ModuleDict, ModuleList, Sequential
-from gradhook.nn.parameter_containers import ParameterDict, ParameterList
-
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+from gradhook.nn.container import *
+from gradhook.nn.parameter_containers import *

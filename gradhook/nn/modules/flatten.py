@@ -1,5 +1,3 @@
 """PyTorch's import path of gradhook.nn.flatten."""
 
-from gradhook.nn.flatten import Flatten, Unflatten
-
-__all__ = ["Flatten", "Unflatten"]
+from gradhook.nn.flatten import *
