@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from gradhook import backend, dtypes, random
-from gradhook.autograd.binding import make
+from gradhook.autograd.binding import make, mark_inference
+from gradhook.modes import get_modes
 from gradhook.tensor import Tensor
 
 
 def _finished(array: Any, device: Any, requires_grad: bool) -> Tensor:
     where = backend.default_device() if device is None else backend.device(device)
     made: Tensor = make(array if where == backend.CPU else backend.to_device(array, where))
+    if get_modes().inference:
+        mark_inference((made,))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -66,17 +66,11 @@ def one_sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-def _unsupported(name: str, *inputs: Any) -> TypeError:
-    kinds = ", ".join(type(x).__name__ for x in inputs)
-    return TypeError(f"{name}(): arguments must be Tensors or numbers, found {kinds}")
-
-
 _SCOPE: dict[str, Any] = {
     "R": record.ops,
     "inplace": inplace,
     "one_sequence": one_sequence,
     "raw_dtype": dtypes.raw,
-    "unsupported": _unsupported,
 }
 
 
@@ -92,14 +86,7 @@ def public(row: Op) -> Callable[..., Any]:
     """The public function of an op."""
     s = Signature(row)
     body = [f"def {s.name}{s.parameters}:", *(f"    {line}" for line in s.lines)]
-    if row.operator:
-        body += [
-            f"    found = R.{row.name}({s.call})",
-            f"    if found is NotImplemented: raise unsupported({s.name!r}, {s.call})",
-        ]
-        body.append("    return found")
-    else:
-        body.append(f"    return R.{row.name}({s.call})")
+    body.append(f"    return R.{row.name}({s.call})")
     module = "gradhook" + (f".{s.namespace}" if s.namespace else "")
     return _made("\n".join(body) + "\n", s.name, row, module)
 
@@ -122,8 +109,9 @@ def operators(row: Op) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
 
     def forward(*operands: Any) -> Any:
-        recorder = getattr(record.ops, row.name)
-        setattr(TensorMethods, f"__{kind}__", recorder)
+        recorder = record.operator_of(row.name)
+        if getattr(TensorMethods, f"__{kind}__") is forward:
+            setattr(TensorMethods, f"__{kind}__", recorder)
         return recorder(*operands)
 
     found[f"__{kind}__"] = forward
@@ -132,7 +120,7 @@ def operators(row: Op) -> dict[str, Callable[..., Any]]:
     if kind not in COMPARISONS:
 
         def reflected(self: Any, other: Any) -> Any:
-            return getattr(record.ops, row.name)(other, self)
+            return record.operator_of(row.name)(other, self)
 
         found[f"__r{kind}__"] = reflected
     if kind not in COMPARISONS and row.inplace:

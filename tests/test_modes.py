@@ -303,7 +303,6 @@ def test_tensors_made_in_inference_mode_are_inference_tensors():
     assert not b.requires_grad and not b.clone().is_inference()
 
 
-@pytest.mark.xfail(strict=True, reason="creation._finished does not mark inference tensors")
 def test_tensors_created_in_inference_mode_are_inference_tensors():
     with inference_mode():
         made = [gradhook.ones(2), gradhook.tensor([1.0]), gradhook.arange(3), gradhook.rand(2)]

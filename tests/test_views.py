@@ -284,7 +284,6 @@ def test_retain_grad_follows_a_view_and_its_base():
     assert y.grad.tolist() == [2, 2, 2] and x.grad.tolist() == [2, 20, 20]
 
 
-@pytest.mark.xfail(strict=True, reason="an op misses that a view's base got a history: record.py")
 def test_a_view_taken_before_its_base_got_a_history_has_one_afterwards():
     x = leaf([1, 2, 3])
     base = gradhook.zeros(3, dtype=F64)

@@ -81,6 +81,7 @@ class OpPlan:
         self.differentiable = [n for n in row.inputs if row.formulas[n] is not None]
         self.masked = not row.variadic and len(self.differentiable) <= MASKED_INPUTS
         self.multi = row.n_outputs != 1
+        self.classes: dict[int, type[Node]] = {}
 
     def formulas(self, mask: int) -> list[Formula]:
         """The distinct formulas of the inputs in the mask, in input order."""
@@ -106,6 +107,16 @@ class OpPlan:
 
     def is_tensor(self, name: str) -> bool:
         return is_tensor(self.row, name)
+
+
+_plans: dict[str, OpPlan] = {}
+
+
+def plan_of(row: Op) -> OpPlan:
+    """The one plan of an op, with the node classes made so far, by mask."""
+    if row.name not in _plans:
+        _plans[row.name] = OpPlan(row)
+    return _plans[row.name]
 
 
 class BackwardText:

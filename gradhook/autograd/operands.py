@@ -103,7 +103,11 @@ def operands(row: Op, *inputs: Any) -> tuple[Any, ...]:
     """
     tensor = Binding.tensor
     like = next((type(x._a) for x in inputs if isinstance(x, tensor)), None)
-    found = [x if x is None and row.optional else as_operand(row, x, like) for x in inputs]
+    absent = [n in row.optional for n in row.inputs] if row.optional else [False] * len(inputs)
+    found = [
+        x if x is None and may else as_operand(row, x, like)
+        for x, may in zip(inputs, absent, strict=True)
+    ]
     tensors = [x for x in found if isinstance(x, tensor)]
     like = like or next((type(t._a) for t in tensors), np.ndarray)
     if row.promote in ("arith", "float"):

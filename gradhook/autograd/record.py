@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from gradhook.autograd import saved
 from gradhook.autograd.carriers import ARRAY_MODULES
 from gradhook.autograd.graph import TensorMeta, new, next_sequence_nr
-from gradhook.autograd.op_node import BackwardText, OpPlan, define, is_output
+from gradhook.autograd.op_node import BackwardText, define, is_output, plan_of
 from gradhook.autograd.source import forward_text
 from gradhook.modes import get_modes
 from gradhook.ops.table import TABLE, Op
@@ -41,6 +42,12 @@ class Recorders:
 
 
 ops: Any = Recorders()
+
+
+@cache
+def operator_of(name: str) -> Callable[..., Any]:
+    """The recorder of an op as `__<operator>__`: NotImplemented for what it does not take."""
+    return RecorderText(TABLE[name], operator=True).recorder()
 
 
 def _composite(row: Op) -> Callable[..., Any]:
@@ -79,14 +86,15 @@ RESERVED = frozenset("arrays error found m needs node out outs t ts xp".split())
 
 
 class RecorderText:
-    """Writes the recorder of one op."""
+    """Writes the recorder of one op; operator: the one behind the Python operator."""
 
-    def __init__(self, row: Op) -> None:
+    def __init__(self, row: Op, operator: bool = False) -> None:
         taken = RESERVED.intersection((*row.inputs, *row.attributes))
         if taken:
             raise TypeError(f"op {row.name!r}: {sorted(taken)} are names of the recorder itself")
         self.row = row
-        self.plan = OpPlan(row)
+        self.operator = operator and len(row.inputs) == 2
+        self.plan = plan_of(row)
         self.inputs, self.differentiable = row.inputs, self.plan.differentiable
         self.masked, self.multi = self.plan.masked, self.plan.multi
         self.scope: dict[str, Any] = {
@@ -98,7 +106,10 @@ class RecorderText:
 
     def make_class(self, mask: int) -> None:
         """Bind `K<mask>` in the text's scope: node classes are made when first recorded."""
-        self.scope[f"K{mask}"] = BackwardText(self.plan, mask, ops).node_class()
+        classes = self.plan.classes
+        if mask not in classes:
+            classes[mask] = BackwardText(self.plan, mask, ops).node_class()
+        self.scope[f"K{mask}"] = classes[mask]
 
     def recorder(self) -> Callable[..., Any]:
         """The function over Tensors."""
@@ -186,7 +197,7 @@ class RecorderText:
             call = f"operands(ROW, {', '.join(inputs)})"
             if row.promote in ("arith", "float") and len(inputs) == 2:
                 call = f"with_number({', '.join(inputs)}) or {call}"
-            if row.operator and len(inputs) == 2:
+            if self.operator:
                 call = call.replace("operands(ROW", "operator_operands(ROW")
                 lines.append(f"        found = {call}")
                 lines.append("        if found is NotImplemented: return found")
@@ -212,25 +223,19 @@ class RecorderText:
             emit(f"    derive(t, {self.inputs[0]}, ROW, dict({attributes[2:]}), m)")
 
     def condition(self) -> str:
-        """Emitted test that some input needs a gradient; reads each node once."""
+        """The test that some input may need a gradient; a stale view may without knowing yet."""
         if not self.differentiable:
             return ""
         if self.row.variadic:
             return f" and any([edge_of(t) is not None for t in {self.inputs[0]}])"
+        tests = []
+        for n in self.differentiable:
+            test = f"{n}._node is not None or {n}._view is not None"
+            tests.append(f"{n} is not None and ({test})" if n in self.row.optional else test)
         floating = ""
         if "dtype" in self.row.attributes:
             floating = f" and {'outs[0]' if self.multi else 'out'}.dtype.kind in 'fc'"
-        return (
-            " and ("
-            + " or ".join(
-                f"{n} is not None and {n}._node is not None"
-                if n in self.row.optional
-                else f"{n}._node is not None"
-                for n in self.differentiable
-            )
-            + ")"
-            + floating
-        )
+        return f" and ({' or '.join(tests)}){floating}"
 
     def emit_nodes(self, lines: list[str]) -> None:
         pad = "        "

@@ -191,8 +191,10 @@ def alias_at(t: Any, node: Node, nr: int) -> Any:
         cell = t._v = [0, None]
     made = new(Binding.tensor)
     made._a, made._v, made._node, made._nr, made._slot = t._a, cell, node, nr, None
+    of = t._view  # an alias of an alias stands for the same tensor: chains of them stay flat
+    base = t if of is None or of.steps or of.creation is not DEFAULT else of.base
     view = made._view = new(View)
-    view.base, view.base_node, view.steps, view.creation = t, t._node, (), DEFAULT
+    view.base, view.base_node, view.steps, view.creation = base, base._node, (), DEFAULT
     return made
 
 

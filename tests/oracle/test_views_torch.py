@@ -353,7 +353,6 @@ def test_programs_of_views_and_writes_give_what_torch_gives(block, create_graph)
         Lockstep(seed, curious=True).run(steps=4 + seed % 14, create_graph=create_graph)
 
 
-@pytest.mark.xfail(strict=True, reason="an op misses that a view's base got a history: record.py")
 @pytest.mark.parametrize("block", [0, 3])
 def test_so_do_programs_that_ask_for_nothing_in_between(block):
     for seed in range(block * 80, block * 80 + 80):
