@@ -187,3 +187,16 @@ def test_float32_gradients_of_float64_computations_are_float32():
     x = leaf([1.0, 2.0], dtype=gradhook.float32)
     (x * gradhook.tensor([3.0, 4.0], dtype=gradhook.float64)).sum().backward()
     assert x.grad.dtype == gradhook.float32 and x.grad.tolist() == [3, 4]
+
+
+def test_an_edit_through_a_view_of_a_gradient_in_column_order_is_an_edit_of_the_gradient():
+    def edit(g):
+        v = g.t().reshape(-1)
+        assert v._is_view()
+        v[-1] = 50.0
+
+    ones = gradhook.from_numpy(np.asfortranarray(np.ones((2, 3))))
+    x = ones.clone().requires_grad_()
+    x.register_hook(edit)
+    (x * ones).sum().backward()
+    assert x.grad.tolist() == [[1, 1, 1], [1, 1, 50]]

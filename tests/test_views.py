@@ -291,3 +291,15 @@ def test_a_view_taken_before_its_base_got_a_history_has_one_afterwards():
     base.add_(x)
     (v * v).sum().backward()
     assert x.grad.tolist() == [2, 4, 0]
+
+
+@pytest.mark.parametrize("create_graph", [False, True], ids=["arrays", "create_graph"])
+def test_a_gradient_in_another_memory_order_than_its_base_is_sliced_right(create_graph):
+    x = fortran(np.ones((2, 3))).requires_grad_()
+    base = x * 1
+    v = base.t().reshape(-1)  # a view of memory in column order, a copy of one in row order
+    assert v._is_view()
+    v.mul_(constant(np.arange(6)))
+    g = constant(np.arange(6).reshape(2, 3))
+    (found,) = autograd.grad(base, [x], [g], create_graph=create_graph)
+    assert found.tolist() == [[0, 2, 8], [3, 12, 25]]

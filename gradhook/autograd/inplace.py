@@ -202,5 +202,5 @@ def _unlend(t: Any) -> None:
         return
     cell = t._v
     if is_lent(cell):
-        t._a = t._a.copy()
+        t._a = t._a.copy(order="K")  # views of it are views of the copy
         t._v = [cell[0], None]

@@ -159,11 +159,12 @@ class CopySlices(Node):
             raise released_error()
         return self.saved[0]
 
+    def _order_back(self) -> tuple[int, ...]:
+        return tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
+
     def backward(self, g: Any) -> tuple[Any, ...]:
         fn = self._fn()
-        whole = g.transpose(self.order).copy() if g.ndim > 1 else g.copy()
-        if g.ndim > 1:
-            whole = whole.transpose(tuple(sorted(range(g.ndim), key=self.order.__getitem__)))
+        whole = g.transpose(self.order).copy().transpose(self._order_back())
         part = replay_array(whole, self.steps)
         grads: tuple[Any, ...] = (part.copy(),) if fn is None else fn.backward(part.copy())
         if not self.has_base:
@@ -174,9 +175,10 @@ class CopySlices(Node):
     def backward_recorded(self, g: Any) -> tuple[Any, ...]:
         from gradhook.autograd.inplace import inplace
 
-        fn = self._fn()
-        whole = record.ops.clone(g)
-        part = record.ops.clone(replay(whole, self.steps))
+        fn, ops = self._fn(), record.ops
+        copy = ops.contiguous_copy(ops.permute_dims(g, dims=self.order))
+        whole = ops.permute_dims(copy, dims=self._order_back())
+        part = ops.clone(replay(whole, self.steps))
         grads: tuple[Any, ...] = (part,) if fn is None else fn.backward_recorded(part)
         if not self.has_base:
             return grads

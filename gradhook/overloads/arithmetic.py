@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradhook import creation, dtypes
+from gradhook.autograd.record import operator_of
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
@@ -216,7 +217,8 @@ def power_operator(self: Any, other: Any) -> Tensor:
         refuse_negative(self, other)
         if self._a.dtype.kind in "fc":
             return ops.pow(self, exponent=other)
-    return ops.power(self, other)
+    made: Tensor = operator_of("power")(self, other)
+    return made
 
 
 def refuse_negative(self: Tensor, exponent: Any) -> None:
