@@ -310,3 +310,11 @@ def test_an_optimizer_refuses_what_is_no_list_of_parameters_or_no_rate():
 
 def test_a_module_without_forward_says_so():
     refused(NotImplementedError, lambda: nn.Module()(1), 'missing the required "forward" function')
+
+
+def test_a_write_into_read_only_memory_is_refused_before_anything_changes():
+    array = np.ones(2)
+    array.flags.writeable = False
+    t = gradhook.from_numpy(array)
+    refused(RuntimeError, lambda: t.add_(1), "read-only", "clone()")
+    assert t._version == 0 and t.tolist() == [1, 1]

@@ -303,3 +303,8 @@ def test_a_gradient_in_another_memory_order_than_its_base_is_sliced_right(create
     g = constant(np.arange(6).reshape(2, 3))
     (found,) = autograd.grad(base, [x], [g], create_graph=create_graph)
     assert found.tolist() == [[0, 2, 8], [3, 12, 25]]
+
+
+def test_a_clone_of_an_expanded_tensor_lies_in_row_order():
+    made = gradhook.ones(3).expand(2, 3).clone()
+    assert made.stride() == (3, 1) and made.is_contiguous()

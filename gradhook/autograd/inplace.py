@@ -52,15 +52,19 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
             f"single memory location. Please clone() the tensor before performing the operation. "
             f"({row.name}_, shape {tuple(target._a.shape)})"
         )
-    itself = any(
-        x is target for x in inputs
-    )  # x.mul_(x): torch saves a tensor that is stale at once
+    itself = any(x is target for x in inputs)  # x.mul_(x): torch saves what is stale at once
     kept = target._a.copy() if rebases and (itself or _saves_target(row)) else target._a
     old = make_at(kept, target._node, target._nr)
     inputs = tuple([old if x is target else x for x in inputs])
     t = getattr(record.ops, row.name)(old, *inputs, **attributes)
     _check_result(row, target, t)
-    target._a[...] = t._a
+    try:
+        target._a[...] = t._a
+    except ValueError as error:  # NumPy: assignment destination is read-only
+        raise RuntimeError(
+            f"{row.name}_: the memory of this tensor is read-only ({error}); it was made over a "
+            "read-only array; clone() it to write"
+        ) from error
     cell = cell_of(target)
     if cell is not INFERENCE:
         bump_cell(cell)

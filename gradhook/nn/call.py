@@ -83,10 +83,13 @@ def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...],
     pre_hooks = full_hooks = legacy_hooks = _NONE
     if backward_pre or e.full_backward_pre:
         pre_hooks = _hooks(e.full_backward_pre, backward_pre)
-    if backward and not own.get("_full_backward", True):
-        legacy_hooks, full_hooks = _hooks(e.legacy_backward, backward), e.full_backward.snapshot()
-    elif backward or e.full_backward or e.legacy_backward:
-        legacy_hooks, full_hooks = e.legacy_backward.snapshot(), _hooks(e.full_backward, backward)
+    is_full = own.get("_full_backward", True)
+    if backward and is_full and not e.full_backward:
+        full_hooks = backward.snapshot()
+    elif backward or e.full_backward:
+        full_hooks = _hooks(e.full_backward, backward if is_full else None)
+    if e.legacy_backward or not is_full:
+        legacy_hooks = _hooks(e.legacy_backward, None if is_full else backward)
     if not (pre_hooks or full_hooks):
         output = module.forward(*args, **kwargs)
         if forward_hooks:

@@ -140,9 +140,9 @@ def round(xp: Any, x: Any, *, decimals: int = 0) -> Any:
 def clone(xp: Any, x: Any) -> Any:
     """A copy of x in memory of its own.
 
-    x: any shape. Result: shape, dtype and memory order of x.
+    x: any shape. Result: shape, dtype and memory order of x (row order when its elements overlap).
     """
-    return x.copy(order="K") if x.ndim > 1 else x.copy()
+    return x.copy(order="K") if x.ndim > 1 and 0 not in x.strides else x.copy()
 
 
 @op(torch=None, linear=True, x=lambda xp, g: g)
