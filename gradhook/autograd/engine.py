@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 from gradhook.autograd import node_hooks
+from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import Carrier
 from gradhook.autograd.graph import AccumulateGrad, Node
 from gradhook.modes import get_modes, set_modes, with_grad
@@ -308,7 +309,17 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
                 elif following.leaf or not plain:
                     owned = (fresh and fresh[k]) if h is a else _is_owned(h, a, fresh, k, bare)
                     if plain and not left and following.hooks is None:  # a leaf runs at once
-                        _accumulate(task, following, h, owned)
+                        slot = following.slot
+                        if owned and bare and slot.post_accumulate is None:
+                            with slot.lock:
+                                have = slot.grad
+                                slot.grad = (
+                                    make(h)
+                                    if have is None
+                                    else task.carrier.accumulate(have, h, True)
+                                )
+                        else:
+                            _accumulate(task, following, h, owned)
                         del pending[following]
                         k += 1
                         continue

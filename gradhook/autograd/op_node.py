@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 from gradhook.autograd import saved
-from gradhook.autograd.carriers import FORMULA_NAMESPACES
+from gradhook.autograd.carriers import ARRAY_MODULES, FORMULA_NAMESPACES
 from gradhook.autograd.graph import Node, TensorMeta, released_error
-from gradhook.autograd.source import formula_text, is_fresh
+from gradhook.autograd.source import direct_calls, formula_text, is_fresh
 from gradhook.ops.table import Formula, Op
 
 MASKED_INPUTS = 3
@@ -131,6 +131,7 @@ class BackwardText:
         self.mask = mask
         self.scope = {
             "NAMESPACES": FORMULA_NAMESPACES,
+            "MODULES": ARRAY_MODULES,
             "TENSORS": tensors,
             "released_error": released_error,
             **{n: getattr(saved, n) for n in UNPACKING},
@@ -184,6 +185,8 @@ class BackwardText:
                 elif self.plan.is_tensor(n):
                     emit(f"    if {n}_v[0] != {n}_n: raise stale(node, {n!r}, {n}, {n}_v, {n}_n)")
         calls = self.calls()
+        if any("(module, " in c for c in calls):
+            emit("    module = MODULES[type(g)]")
         if self.multi or any("xp" in c for c in calls):
             emit(
                 "    xp = TENSORS"
@@ -219,8 +222,13 @@ class BackwardText:
         for k, formula in enumerate(self.formulas):
             places = {"xp": "xp", **{p: needs if p == "needs" else p for p in formula.parameters}}
             text = formula_text(self.row, formula.of[0], places) if len(formula.of) == 1 else None
-            arguments = "".join(f", {places[p]}" for p in formula.parameters)
-            found.append(f"({text})" if text and len(text) < 200 else f"formula{k}(xp{arguments})")
+            if text is None or len(text) > 200:
+                arguments = "".join(f", {places[p]}" for p in formula.parameters)
+                text = f"formula{k}(xp{arguments})"
+            elif not self.recorded and not self.multi:
+                text, direct = direct_calls(text)
+                self.scope.update(direct)
+            found.append(f"({text})")
         return found
 
     def emit_calls(self, lines: list[str], wrap: bool) -> None:

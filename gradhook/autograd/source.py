@@ -128,6 +128,30 @@ def formula_text(row: Op, name: str, names: dict[str, str]) -> str | None:
     return _inlined(formula_nodes(row.name).get(name), names)
 
 
+class _Direct(ast.NodeTransformer):
+    """`xp.f(x)` as `op_f(module, x)`: the forward itself, on a bare array's module."""
+
+    def __init__(self) -> None:
+        self.ops: dict[str, Any] = {}
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        f = node.func
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == "xp":
+            row = TABLE[f.attr]
+            if not row.composite:
+                self.ops[f"op_{f.attr}"] = row.forward
+                node.func = ast.Name(f"op_{f.attr}")
+                node.args.insert(0, ast.Name("module"))
+        return node
+
+
+def direct_calls(text: str) -> tuple[str, dict[str, Any]]:
+    """A formula's text with table functions called directly, and those functions by name."""
+    direct = _Direct()
+    return ast.unparse(direct.visit(ast.parse(text, mode="eval"))), direct.ops
+
+
 def forward_text(row: Op, names: dict[str, str]) -> str | None:
     """The forward as text over `names`, None when it is more than one expression."""
     return None if row.variadic else _inlined(_forward_node(row.name), names)

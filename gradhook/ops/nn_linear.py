@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -18,7 +19,25 @@ def _rows(x: Array) -> Array:
 
 def _affine(xp: Any, x: Array, matrix: Array) -> Array:
     """x @ matrix over the last axis of x, as one matrix product whatever the leading axes."""
+    if matrix.ndim != 2 or x.ndim == 0 or x.shape[-1] != matrix.shape[0]:
+        raise _mismatch(x, matrix.T)
     return xp.dot(_rows(x), matrix).reshape((*x.shape[:-1], matrix.shape[1]))
+
+
+def _mismatch(x: Array, weight: Array) -> RuntimeError:
+    rows = prod(x.shape[:-1])
+    found = f"{rows}x{x.shape[-1] if x.ndim else 1} and {'x'.join(map(str, weight.shape[::-1]))}"
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({found}): linear expects input (..., "
+        "in_features) and weight (out_features, in_features), found "
+        f"{tuple(x.shape)} and {tuple(weight.shape)}"
+    )
+
+
+@lru_cache(256)
+def _ones(xp: Any, n: int, kind: str, device: Any) -> Array:
+    """n ones, kept: the same for every bias of that many rows on this device."""
+    return xp.ones(n, kind)
 
 
 @op(
@@ -35,19 +54,12 @@ def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array
     x: (..., in), weight: (out, in), bias: (out,) or None; one floating or complex dtype. Result:
     (..., out). Errors: RuntimeError names both shapes when the last axes differ.
     """
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
-        rows = prod(x.shape[:-1])
-        found = (
-            f"{rows}x{x.shape[-1] if x.ndim else 1} and {'x'.join(map(str, weight.shape[::-1]))}"
-        )
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({found}): linear expects input (..., "
-            f"in_features) and weight (out_features, in_features), found {tuple(x.shape)} and "
-            f"{tuple(weight.shape)}"
-        )
-    out = xp.dot(x, weight.T) if x.ndim == 2 else _affine(xp, x, weight.T)
+    try:
+        out = xp.dot(x, weight.T) if x.ndim == 2 == weight.ndim else _affine(xp, x, weight.T)
+    except ValueError as error:
+        raise _mismatch(x, weight) from error
     if bias is not None:
-        if bias.dtype != out.dtype:
+        if bias.dtype is not out.dtype and bias.dtype != out.dtype:
             raise RuntimeError(
                 f"linear: expected bias of dtype {out.dtype.name}, as input and weight are, found "
                 f"{bias.dtype.name}; cast it with .to()"
@@ -89,4 +101,6 @@ def linear_bias(xp: Any, grad: Array) -> Array:
     Result: (out,). One reduction, where conform would need several calls.
     """
     rows = grad if grad.ndim == 2 else _rows(grad)
+    if len(rows) < 4096 and grad.dtype.char in "fd":  # a product with ones: half NumPy's reduction
+        return xp.dot(_ones(xp, len(rows), grad.dtype.char, grad.device), rows)
     return xp.add.reduce(rows, 0, accumulation(grad.dtype)).astype(grad.dtype, copy=False)
