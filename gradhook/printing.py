@@ -52,9 +52,10 @@ class Format:
         self.integers = self.scientific = False
         if self.floating:
             self._choose(values[np.isfinite(values)].astype(np.float64))
-        self.width = max((len(self.bare(v)) for v in values.ravel()), default=0)
-        if self.floating and self.integers and not self.scientific and values.size:
-            self.width = max(self.width, max(len(self.bare(v)) for v in values.ravel()))
+        measured = values.ravel()
+        if self.floating:  # as PyTorch: zeros and non-finite numbers do not widen the column
+            measured = measured[np.isfinite(measured) & (measured != 0)]
+        self.width = max((len(self.bare(v)) for v in measured), default=1)
 
     def _choose(self, finite: np.ndarray[Any, Any]) -> None:
         magnitudes = np.abs(finite[finite != 0])
@@ -62,11 +63,9 @@ class Format:
         if not magnitudes.size:
             return
         low, high = float(magnitudes.min()), float(magnitudes.max())
-        if self.integers:
-            self.scientific = high / low > 1000.0 if high >= 1e8 else False
-            self.scientific = self.scientific or high > 1.0e8
-        else:
-            self.scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
+        self.scientific = high / low > 1000.0 or high > 1.0e8
+        if not self.integers:
+            self.scientific = self.scientific or low < 1.0e-4
         if OPTIONS.sci_mode is not None:
             self.scientific = OPTIONS.sci_mode
 

@@ -34,17 +34,18 @@ class Tensor(TensorHistory):
     __array_ufunc__ = None  # ndarray * tensor asks the tensor
     __array_priority__ = 1000
 
-    def __new__(cls, data: Any = (), *, device: Any = None) -> Any:
-        """torch.Tensor(data): of the default dtype; use gradhook.tensor. Subclasses are made by
-        `as_subclass`.
+    def __new__(cls, *data: Any, device: Any = None) -> Any:
+        """torch.Tensor(data) or torch.Tensor(2, 3) (uninitialised), of the default dtype; for new
+        code gradhook.tensor and gradhook.empty. Subclasses of existing tensors: `as_subclass`.
         """
-        from gradhook.creation import tensor, zeros
+        from gradhook.creation import empty, tensor
 
-        made = (
-            zeros(data, device=device)
-            if isinstance(data, int)
-            else tensor(data, dtype=dtypes.get_default_dtype())
-        )
+        if all(isinstance(n, int) for n in data):
+            made = empty(*(data or (0,)), device=device)
+        elif len(data) == 1:
+            made = tensor(data[0], dtype=dtypes.get_default_dtype(), device=device)
+        else:
+            raise TypeError(f"Tensor(): expected sizes or one data argument, found {len(data)}")
         return made.as_subclass(cls)
 
     def as_subclass(self, cls: type) -> Any:
