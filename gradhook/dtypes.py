@@ -4,6 +4,7 @@ require grad.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ class dtype:
     def __hash__(self) -> int:
         return hash(self.np)
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> Any:
+        return of, (self.name,)
 
 
 float16 = half = dtype("float16", "f2", "Half")
@@ -154,29 +155,24 @@ def result_type(
     higher.
     Source: PyTorch documentation, tensor attributes, "type promotion".
     """
-    numbers = [of_scalar(s) for s in scalars]
     result: np.dtype[Any] | None = None
-    for group in (dims, zeros, numbers):
-        if not group:
-            continue
-        found = group[0]
-        for d in group[1:]:
-            found = promote_types(found, d)
-        if result is None:
-            result = found
-        elif _CATEGORY[found.kind] > _CATEGORY[result.kind]:
-            result = promote_types(result, found) if group is not numbers else _adopt(result, found)
+    for group in (dims, zeros, [of_scalar(s) for s in scalars]):
+        if group:
+            found = reduce(promote_types, group)
+            result = found if result is None else _combined(result, found)
     assert result is not None
     return result
 
 
-def _adopt(tensor: np.dtype[Any], number: np.dtype[Any]) -> np.dtype[Any]:
-    """A tensor meets a Python number of a higher category: the number's category, the tensor's
-    precision.
+def _combined(higher: np.dtype[Any], lower: np.dtype[Any]) -> np.dtype[Any]:
+    """The higher priority's dtype, unless the lower one has a higher category; a floating dtype
+    that meets a complex number keeps its precision.
     """
-    if number.kind == "c":
-        return complex_of(tensor)
-    return number
+    if _CATEGORY[lower.kind] <= _CATEGORY[higher.kind]:
+        return higher
+    if higher.kind == "f":
+        return complex_of(higher)
+    return promote_types(higher, lower)
 
 
 def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:

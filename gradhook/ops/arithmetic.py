@@ -179,8 +179,10 @@ def power(xp: Any, x: Any, y: Any) -> Any:
     """x to the power y. x, y: shapes that broadcast. Result: broadcast shape, promoted dtype.
 
     The gradient is 0 where the exponent is 0, and that of the exponent where the base is 0 (as
-    PyTorch). Integers to negative powers are rounded toward 0.
+    PyTorch). Integers to negative powers are rounded toward 0. Errors: RuntimeError for two bools.
     """
+    if x.dtype.kind == "b":
+        raise RuntimeError("\"pow\" not implemented for 'Bool'; cast one of them, with .int()")
     try:
         return x**y
     except ValueError:  # NumPy refuses integers to negative powers
