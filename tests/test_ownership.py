@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import op_cases
 import pytest
 
 import gradhook
 from gradhook import autograd
+from gradhook.autograd.source import MAY_ALIAS
+from gradhook.ops.namespace import table_namespace
+from gradhook.ops.table import TABLE
 
 
 def leaf(values, dtype=gradhook.float64):
@@ -200,3 +204,18 @@ def test_an_edit_through_a_view_of_a_gradient_in_column_order_is_an_edit_of_the_
     x.register_hook(edit)
     (x * ones).sum().backward()
     assert x.grad.tolist() == [[1, 1, 1], [1, 1, 50]]
+
+
+def test_an_op_that_is_no_view_returns_memory_of_its_own():
+    """What the engine relies on when it adopts a buffer (autograd/source.py)."""
+    namespace, sharing = table_namespace(np), set()
+    for name, rows in op_cases.cases().items():
+        if TABLE[name].view or TABLE[name].composite or name in MAY_ALIAS:
+            continue
+        for case in rows:
+            arrays = [None if a is None else np.asarray(a) for a in case.inputs]
+            out = getattr(namespace, name)(*arrays, **case.attributes)
+            outs = out if isinstance(out, tuple | list) else [out]
+            if any(np.shares_memory(o, a) for o in outs for a in arrays if a is not None):
+                sharing.add(name)
+    assert not sharing
