@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 
 _MEMORY = """
 import gc, numpy as np, {library} as lib
@@ -32,9 +34,11 @@ print(time.process_time() - start)
 """
 
 
-def _run(text: str) -> float:
+def _run(text: str, **environment: str) -> float:
     command = [sys.executable, "-c", text]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    env = {**os.environ, **environment}
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    return float(found.stdout)
 
 
 def memory_per_node(library: str, nodes: int = 100_000) -> float:
@@ -43,6 +47,9 @@ def memory_per_node(library: str, nodes: int = 100_000) -> float:
 
 
 def import_seconds(library: str, repeats: int = 7) -> float:
-    """Median CPU time that `import library` takes after NumPy was imported."""
-    _run(_IMPORT.format(library=library))  # the first one may compile .pyc files
-    return statistics.median(_run(_IMPORT.format(library=library)) for _ in range(repeats))
+    """Median CPU time that `import library` takes after NumPy was imported, .pyc files made."""
+    text = _IMPORT.format(library=library)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
+        _run(text, **environment)
+        return statistics.median(_run(text, **environment) for _ in range(repeats))
