@@ -141,8 +141,12 @@ class RecorderText:
         attributes = "".join(f", {n}={n}" for n in row.attributes)
         if row.variadic:
             name = row.inputs[0]
-            emit(f"    {name} = operands(ROW, *{name})")
-            emit(f"    arrays = tuple([t._a for t in {name}])")
+            emit(f"    try: arrays = tuple([t._a for t in {name}])")
+            emit("    except AttributeError: arrays = ()")
+            mixed = " or [a for a in arrays if a.dtype is not arrays[0].dtype]"
+            emit(f"    if not arrays{mixed if row.promote != 'none' else ''}:")
+            emit(f"        {name} = operands(ROW, *{name})")
+            emit(f"        arrays = tuple([t._a for t in {name}])")
             first, arrays = "arrays[0]", "*arrays"
         else:
             self.emit_arrays(lines)
