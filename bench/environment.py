@@ -18,8 +18,8 @@ def cleaned(environment: dict[str, str]) -> dict[str, str]:
     return {**kept, **THREADS, "GRADHOOK_DEVICE": "cpu", _MARK: "clean"}
 
 
-def restart_cleaned() -> None:
-    """Replace this process by `python -m bench` in the cleaned environment, unless it is in it."""
+def restart_cleaned(module: str = "bench") -> None:
+    """Replace this process by `python -m <module>` in the cleaned environment, unless it is so."""
     if os.environ.get(_MARK) != "clean":
-        command = [sys.executable, "-m", "bench", *sys.argv[1:]]
+        command = [sys.executable, "-m", module, *sys.argv[1:]]
         os.execve(sys.executable, command, cleaned(dict(os.environ)))

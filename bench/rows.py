@@ -1,6 +1,7 @@
 """The rows of the table: what is done, by gradhook, by PyTorch and by raw NumPy.
 
-The text of a workload is the same for gradhook and PyTorch: it gets the library as `lib`.
+The text of a workload is the same for gradhook and PyTorch: it gets the library as `lib`, and the
+device ("cpu", "cuda") to work on; raw arithmetic gets the array module as `xp`.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ class Work(NamedTuple):
 
 
 class Row(NamedTuple):
-    """build(lib): the workload over gradhook or torch; numpy: the same arithmetic without autograd.
+    """build(lib, device="cpu"): the workload over gradhook or torch; raw(xp=numpy): the same
+    arithmetic without autograd.
 
-    target: the largest ratio gradhook / torch that is good enough, None where none was set.
+    target: the largest ratio gradhook / torch on the CPU that is good enough, None where none was
+    set. copied: elements, float32, of the array whose copy is this row's floor; 0: no such floor.
     """
 
     name: str
     target: float | None
-    build: Callable[[Any], Work]
-    numpy: Callable[[], Work] | None
+    build: Callable[..., Work]
+    raw: Callable[..., Work]
     rounds: int = 25
+    copied: int = 0
 
 
 def library(name: str) -> Any:
@@ -51,14 +55,33 @@ def library(name: str) -> Any:
     return lib
 
 
-def chain(scalars: bool, length: int = raw.CHAIN) -> Callable[[Any], Work]:
+def contenders(row: Row, device: str = "cpu") -> dict[str, Callable[[], object]]:
+    """What takes turns: gradhook, torch where it is installed and sees the device, the floors.
+
+    "raw" is the row's arithmetic without autograd, "copy" a copy of an array of the row's size.
+    """
+    torch = library("torch")
+    xp: Any = np
+    if device != "cpu":
+        xp = importlib.import_module("gradhook.backend").cupy()
+        torch = torch if torch is not None and torch.cuda.is_available() else None
+    steps = {"gradhook": row.build(library("gradhook"), device).step}
+    if torch is not None:
+        steps["torch"] = row.build(torch, device).step
+    steps["raw"] = row.raw(xp=xp).step
+    if row.copied:
+        steps["copy"] = raw.copy(row.copied, xp).step
+    return steps
+
+
+def chain(scalars: bool, length: int = raw.CHAIN) -> Callable[..., Work]:
     """y = y * a + b, `length` times, on 8 float32 elements; backward from the sum."""
 
-    def build(lib: Any) -> Work:
-        x = lib.tensor(raw.chain_input(), requires_grad=True)
+    def build(lib: Any, device: str = "cpu") -> Work:
+        x = lib.tensor(raw.chain_input(), requires_grad=True, device=device)
         a, b = raw.CHAIN_A, raw.CHAIN_B
         if not scalars:
-            a, b = lib.full((8,), a), lib.full((8,), b)
+            a, b = (lib.full((8,), value, device=device) for value in (a, b))
 
         def step() -> None:
             x.grad = None
@@ -67,19 +90,32 @@ def chain(scalars: bool, length: int = raw.CHAIN) -> Callable[[Any], Work]:
                 y = y * a + b
             y.sum().backward()
 
-        return Work(step, lambda: [x.grad.numpy()])
+        return Work(step, lambda: [x.grad.cpu().numpy()])
 
     return build
 
 
-def mlp(lib: Any) -> Work:
+def wide(lib: Any, device: str = "cpu", length: int = raw.WIDE) -> Work:
+    """tanh(x * a + b).sum() over 16 M elements, float32: forward, backward."""
+    x = lib.tensor(raw.wide_input(length), requires_grad=True, device=device)
+    a, b = (lib.full((1,), value, device=device) for value in (raw.CHAIN_A, raw.CHAIN_B))
+
+    def step() -> None:
+        x.grad = None
+        lib.tanh(x * a + b).sum().backward()
+
+    return Work(step, lambda: [x.grad.cpu().numpy()])
+
+
+def mlp(lib: Any, device: str = "cpu") -> Work:
     """64-128-128-10, batch 32: forward, cross entropy, backward, SGD step, zero_grad."""
     nn = lib.nn
     model = nn.Sequential(
         nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
     )
     set_parameters(lib, model, raw.mlp_parameters())
-    images, labels = (lib.from_numpy(v) for v in raw.mlp_batch())
+    model.to(device)
+    images, labels = (lib.from_numpy(v).to(device) for v in raw.mlp_batch())
     optimizer = lib.optim.SGD(model.parameters(), lr=raw.RATE)
     cross_entropy = lib.nn.functional.cross_entropy
 
@@ -89,20 +125,21 @@ def mlp(lib: Any) -> Work:
         optimizer.step()
         optimizer.zero_grad()
 
-    return Work(step, lambda: [p.detach().numpy() for p in model.parameters()])
+    return Work(step, lambda: [p.detach().cpu().numpy() for p in model.parameters()])
 
 
-def modules(hook: str | None) -> Callable[[Any], Work]:
+def modules(hook: str | None) -> Callable[..., Work]:
     """50 Linear(8, 8) one after the other, batch 4: forward, backward, zero_grad.
 
     hook: None, "forward" (register_forward_hook) or "backward" (register_full_backward_hook) on
     each of them; the hook does nothing but count.
     """
 
-    def build(lib: Any) -> Work:
+    def build(lib: Any, device: str = "cpu") -> Work:
         model = lib.nn.Sequential(*[lib.nn.Linear(8, 8) for _ in range(raw.LAYERS)])
         set_parameters(lib, model, raw.layer_parameters())
-        x = lib.tensor(raw.layer_input(), requires_grad=True)
+        model.to(device)
+        x = lib.tensor(raw.layer_input(), requires_grad=True, device=device)
         fired = [0]
 
         def observe(module: Any, seen: Any, result: Any) -> None:
@@ -126,17 +163,17 @@ def modules(hook: str | None) -> Callable[[Any], Work]:
 
         def values() -> list[Array]:
             assert fired[0] % raw.LAYERS == 0 and (fired[0] > 0) == (expected > 0)
-            return [g.numpy() for g in kept]
+            return [g.cpu().numpy() for g in kept]
 
         return Work(step, values)
 
     return build
 
 
-def deep(lib: Any, length: int = raw.DEEP) -> Work:
+def deep(lib: Any, device: str = "cpu", length: int = raw.DEEP) -> Work:
     """A chain of 100,000 multiplications of one element: forward, backward, release."""
-    x = lib.tensor(np.ones(1, np.float32), requires_grad=True)
-    a = lib.full((1,), raw.DEEP_A)
+    x = lib.tensor(np.ones(1, np.float32), requires_grad=True, device=device)
+    a = lib.full((1,), raw.DEEP_A, device=device)
 
     def step() -> None:
         x.grad = None
@@ -145,7 +182,7 @@ def deep(lib: Any, length: int = raw.DEEP) -> Work:
             y = y * a
         y.backward()
 
-    return Work(step, lambda: [x.grad.numpy()])
+    return Work(step, lambda: [x.grad.cpu().numpy()])
 
 
 def set_parameters(lib: Any, model: Any, arrays: list[Array]) -> None:
@@ -162,5 +199,6 @@ ROWS = [
     Row("50 Linear(8, 8), no hooks", 0.50, modules(None), raw.layers),
     Row("50 Linear(8, 8), a forward hook on each", None, modules("forward"), raw.layers),
     Row("50 Linear(8, 8), a full backward hook on each", 0.22, modules("backward"), raw.layers),
+    Row("tanh(x * a + b), 16 M elements", None, wide, raw.wide, rounds=7, copied=raw.WIDE),
     Row("graph of 100,000 nodes, one element", None, deep, raw.deep, rounds=7),
 ]

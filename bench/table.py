@@ -8,7 +8,7 @@ import numpy as np
 
 from bench import children
 from bench.compare import Timing, compare
-from bench.rows import ROWS, Row, library
+from bench.rows import ROWS, Row, contenders, library
 
 _HEAD = (
     f"{'':<46}{'gradhook':>10}{'torch':>10}{'NumPy':>10}{'/ torch':>9}{'quartiles':>13}"
@@ -18,31 +18,23 @@ _HEAD = (
 
 def run(only: str = "", rounds: int | None = None) -> int:
     """Print the table. only: rows with this text in their name; rounds: instead of theirs."""
-    gradhook, torch = library("gradhook"), library("torch")
+    torch = library("torch")
     versions = [f"Python {platform.python_version()}", f"NumPy {np.__version__}"]
     versions.append("torch not installed" if torch is None else f"torch {torch.__version__}")
     print("one thread, CPU time, medians;", ", ".join(versions), flush=True)
     print(_HEAD, flush=True)
     for row in ROWS:
         if only in row.name:
-            print(_line(row, _measured(row, gradhook, torch, rounds)), flush=True)
+            timings = compare(contenders(row), rounds or row.rounds)
+            print(_line(row, timings), flush=True)
     if not only:
         print(_memory_line(torch is not None), flush=True)
         print(_import_line(torch is not None), flush=True)
     return 0
 
 
-def _measured(row: Row, gradhook: object, torch: object, rounds: int | None) -> dict[str, Timing]:
-    contenders = {"gradhook": row.build(gradhook).step}
-    if torch is not None:
-        contenders["torch"] = row.build(torch).step
-    if row.numpy is not None:
-        contenders["numpy"] = row.numpy().step
-    return compare(contenders, rounds or row.rounds)
-
-
 def _line(row: Row, timings: dict[str, Timing]) -> str:
-    torch, raw = timings.get("torch"), timings.get("numpy")
+    torch, raw = timings.get("torch"), timings.get("raw")
     line = f"{row.name:<46}{duration(timings['gradhook'].seconds):>10}"
     line += f"{duration(torch.seconds) if torch else '-':>10}"
     line += f"{duration(raw.seconds) if raw else '-':>10}"

@@ -45,7 +45,9 @@ from gradhook.nn.functional import (
     layer_norm as layer_norm,
     rms_norm as rms_norm,
 )
-from gradhook import autograd as autograd, nn as nn, optim as optim, special as special
+from gradhook import autograd as autograd, cuda as cuda, nn as nn, optim as optim
+from gradhook import device_hooks as device_hooks
+from gradhook import profiler as profiler, special as special
 
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32
 

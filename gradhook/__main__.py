@@ -1,4 +1,4 @@
-"""The command line: python -m gradhook info | demo."""
+"""The command line: gradhook info | demo | bench, or python -m gradhook and the same."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from gradhook import info
+from gradhook import benchmarks, info
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status: 0 when it worked, 2 for a wrong call."""
-    parser = argparse.ArgumentParser(prog="python -m gradhook", description=__doc__)
+    script = Path(sys.argv[0]).name == "gradhook"
+    parser = argparse.ArgumentParser(
+        prog="gradhook" if script else "python -m gradhook", description=__doc__
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="print NumPy and BLAS, CuPy, devices and kernels")
     commands.add_parser(
@@ -20,9 +24,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="train a classifier on handwritten digits, with hooks on every layer",
         add_help=False,
     )
+    commands.add_parser(
+        "bench",
+        help="run the benchmarks on CPU and GPU; write a table, JSON and a picture",
+        add_help=False,
+    )
     options, rest = parser.parse_known_args(arguments)
     if options.command == "demo":
         return _demo(rest)
+    if options.command == "bench":
+        return benchmarks.main(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     print(info.report())

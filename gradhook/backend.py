@@ -6,88 +6,24 @@ which uses NumPy only never pays for importing CuPy.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
 import sys
 import warnings
-from typing import Any, NamedTuple, SupportsInt
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from gradhook.devices import DeviceError as DeviceError
+from gradhook.devices import device as device
 
 _WAY_OUT = (
     "install CuPy (pip install 'gradhook[cuda12]' or 'gradhook[cuda13]') on a machine with an "
     "NVIDIA driver, or use device='cpu'; python -m gradhook info shows what was found"
 )
-
-
-class DeviceError(RuntimeError):
-    """CUDA was asked for where there is none, or arrays of two devices were mixed."""
-
-
-class device:
-    """Where an array lives: device("cpu"), device("cuda"), device("cuda:0"), device("cuda", 0).
-
-    type: "cpu" or "cuda". index: int, or None when not given. Immutable; compares and hashes by
-    both, so "cuda" and "cuda:0" differ. RuntimeError for an unknown device string.
-    Source: torch.device.
-    """
-
-    __slots__ = ("index", "type")
-
-    type: str
-    index: int | None
-
-    def __init__(self, type: str | int | device, index: SupportsInt | None = None) -> None:
-        kind, number = _parse_device(type)
-        if index is not None:
-            if number is not None:
-                raise RuntimeError(
-                    f"type (string) must not include an index because index was passed explicitly: "
-                    f"{type}"
-                )
-            number = int(index)
-        object.__setattr__(self, "type", kind)
-        object.__setattr__(self, "index", number)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"device is immutable; make a new one instead of setting {name}")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, device):
-            return NotImplemented
-        return self.type == other.type and self.index == other.index
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.index))
-
-    def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
-
-    def __repr__(self) -> str:
-        index = "" if self.index is None else f", index={self.index}"
-        return f"device(type={self.type!r}{index})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return device, (self.type, self.index)
-
-
-def _parse_device(text: str | int | device) -> tuple[str, int | None]:
-    if isinstance(text, device):
-        return text.type, text.index
-    if isinstance(text, int) and not isinstance(text, bool):
-        return "cuda", text
-    if not isinstance(text, str):
-        raise TypeError(f"device: found {text!r}, expected 'cpu', 'cuda' or 'cuda:<index>'")
-    kind, colon, number = text.partition(":")
-    if kind not in ("cpu", "cuda"):
-        raise RuntimeError(
-            f"Expected one of cpu, cuda device type at start of device string: {text}"
-        )
-    if colon and not (number.isdecimal() and number.isascii()):
-        raise RuntimeError(f"Invalid device string: '{text}'; expected 'cpu', 'cuda' or 'cuda:0'")
-    return kind, int(number) if colon else None
-
 
 CPU = device("cpu")
 NUMPY_TYPES = (np.ndarray, np.generic)
@@ -151,8 +87,38 @@ def device_name(index: int) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
+class Process:
+    """What this process has done with CUDA. forked: its parent had initialised it; devices: the
+    indices of the CUDA devices in use; told: it was said why CUDA is not used.
+    """
+
+    forked = False
+    told = False
+    started = False
+    devices: frozenset[int] = frozenset()
+
+
+def _after_fork() -> None:
+    if Process.started:
+        Process.forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def check_fork() -> None:
+    """DeviceError in a child of a process that had initialised CUDA."""
+    if Process.forked:
+        raise DeviceError(
+            "Cannot re-initialize CUDA in forked subprocess: the parent had initialised it. To use "
+            "CUDA with multiprocessing, use multiprocessing.get_context('spawn')"
+        )
+
+
 def cupy() -> Any:
     """The cupy module. DeviceError, with the reason and the way out, where CUDA is missing."""
+    if Process.forked:
+        check_fork()
     found = _find_cupy()
     if not found.devices:
         raise DeviceError(f"CUDA was asked for, but {found.problem}; {_WAY_OUT}")
@@ -169,12 +135,38 @@ def default_device() -> device:
     if wish not in ("auto", "cpu", "cuda"):
         raise ValueError(f"GRADHOOK_DEVICE: found {wish!r}, expected 'cpu', 'cuda' or 'auto'")
     if wish == "cpu" or (wish == "auto" and not is_available()):
+        if wish == "auto" and not Process.told and _find_cupy().module is not None:
+            Process.told = True
+            warnings.warn(f"{why_not()}; gradhook uses NumPy (GRADHOOK_DEVICE=cpu says so on "
+                          "purpose)", stacklevel=2)  # fmt: skip
         return CPU
-    cupy()
-    return device("cuda", 0)
+    return device("cuda", current_index())
 
 
 # ---- arrays
+
+
+_changed: list[Callable[[], None]] = []
+
+
+def on_change(callback: Callable[[], None]) -> None:
+    """Call back when CuPy is first seen, and when a second CUDA device comes into use."""
+    _changed.append(callback)
+
+
+def _use(index: int) -> None:
+    """A CUDA device is in use."""
+    if index not in Process.devices:
+        first = not Process.devices
+        Process.devices |= {index, current_index()} if first else {index}
+        Process.started = True
+        for callback in _changed:
+            callback()
+
+
+def current_index() -> int:
+    """The index of the current CUDA device. DeviceError when there is none."""
+    return int(cupy().cuda.runtime.getDevice())
 
 
 def array_types() -> tuple[type, ...]:
@@ -191,7 +183,11 @@ def cupy_types() -> tuple[type, ...]:
     """cupy.ndarray once CuPy is imported, else nothing: what issubclass and isinstance take."""
     # Without an imported CuPy there is no CuPy array; while it is being imported it has no ndarray.
     cupy_array = getattr(sys.modules.get("cupy"), "ndarray", None)
-    return () if cupy_array is None else (cupy_array,)
+    if cupy_array is None:
+        return ()
+    if not Process.started and _find_cupy().devices:
+        _use(current_index())
+    return (cupy_array,)
 
 
 def array_module(array: object) -> Any:
@@ -228,29 +224,99 @@ def device_of(array: Any) -> device:
     return CPU if array_module(array) is np else device("cuda", array.device.id)
 
 
+def stream_key() -> tuple[int, int]:
+    """The current device and the pointer of its current stream. What is made on one stream is not
+    used on another without a wait, so caches of device arrays are kept by it."""
+    module = cupy()
+    index = current_index() if len(Process.devices) > 1 else 0
+    return index, int(module.cuda.get_current_stream().ptr)
+
+
+_count: list[Callable[[int, str], None]] = []
+
+
+def on_transfer(callback: Callable[[int, str], None]) -> None:
+    """Call back with (bytes, "d2h" or "h2d") for every copy between device and host made here."""
+    _count.append(callback)
+
+
+def count_transfer(nbytes: int, kind: str) -> None:
+    """A copy between device and host is made. kind: "d2h" or "h2d"."""
+    for callback in _count:
+        callback(int(nbytes), kind)
+
+
 def to_host(array: Any) -> np.ndarray[Any, Any]:
     """The array in host memory: a NumPy array as it is, a CuPy array by a copy that waits."""
-    result: np.ndarray[Any, Any]
-    result = np.asarray(array) if array_module(array) is np else array.get()
+    if array_module(array) is np:
+        return np.asarray(array)
+    count_transfer(array.nbytes, "d2h")
+    with array.device:  # its current stream is the one that made the array
+        result: np.ndarray[Any, Any] = array.get()
     return result
 
 
-def to_device(array: Any, device: device | str) -> Any:
-    """The array on a device, the same object when it is there. DeviceError when there is none."""
-    target = _device_class(device)
+def resolved(where: device | str | int) -> device:
+    """A device with its index: "cuda" is the current one. DeviceError for one that is not there."""
+    target = _device_class(where)
     if target.type == "cpu":
-        return to_host(array)
-    module = cupy()
-    index = module.cuda.runtime.getDevice() if target.index is None else target.index
+        return CPU
+    index = current_index() if target.index is None else target.index
     if not 0 <= index < device_count():
         raise DeviceError(
             f"found {target}, but there are {device_count()} CUDA devices, numbered from 0; "
             "choose one of them"
         )
-    if is_cupy(array) and array.device.id == index:
+    if index not in Process.devices:
+        _use(index)
+    return target if target.index is not None else _device_class("cuda", index)
+
+
+def to_device(array: Any, device: device | str) -> Any:
+    """The array on a device, the same object when it is there. DeviceError when there is none.
+
+    Between two CUDA devices the copy waits for the current stream of the one and is made on the
+    current stream of the other; the host does not wait.
+    """
+    target = resolved(device)
+    if target.type == "cpu":
+        return to_host(array)
+    module = cupy()
+    if not is_cupy(array):
+        count_transfer(array.nbytes, "h2d")
+        with module.cuda.Device(target.index):
+            return module.asarray(array)
+    source = array.device
+    if source.id == target.index:
         return array
-    with module.cuda.Device(index):
-        return module.asarray(array)
+    events = []
+    with source:
+        array = module.ascontiguousarray(array)
+        events.append(module.cuda.get_current_stream().record())
+    with module.cuda.Device(target.index):
+        stream = module.cuda.get_current_stream()
+        stream.wait_event(events[0])
+        out = module.empty(array.shape, array.dtype)
+        out.data.copy_from_device_async(array.data, array.nbytes, stream)
+        done = stream.record()
+    with source:  # what frees or overwrites the source comes after the copy
+        module.cuda.get_current_stream().wait_event(done)
+    return out
+
+
+def place(array: Any) -> Any:
+    """A context in which an array's own CUDA device is the current one; nothing on the CPU."""
+    return array.device if is_cupy(array) else contextlib.nullcontext()
+
+
+def call_on(where: device | str, name: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of a function of the array module (`zeros`, `arange`) made on a device."""
+    target = where if where is CPU else resolved(where)
+    if target is CPU:
+        return getattr(np, name)(*args, **kwargs)
+    module = cupy()
+    with module.cuda.Device(target.index):
+        return getattr(module, name)(*args, **kwargs)
 
 
 _device_class = device  # `device` is also the parameter's name, as in PyTorch

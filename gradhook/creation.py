@@ -16,8 +16,23 @@ from gradhook.tensor import Tensor
 
 
 def _finished(array: Any, device: Any, requires_grad: bool) -> Tensor:
-    where = backend.default_device() if device is None else backend.device(device)
-    made: Tensor = make(array if where == backend.CPU else backend.to_device(array, where))
+    return _wrapped(make(backend.to_device(array, _where(device))), requires_grad)
+
+
+def _where(device: Any) -> backend.device:
+    return backend.default_device() if device is None else backend.device(device)
+
+
+def _created(device: Any, requires_grad: bool, name: str, *args: Any) -> Tensor:
+    """What a function of the array module makes on the device itself, without a transfer."""
+    return _wrapped(make(backend.call_on(_where(device), name, *args)), requires_grad)
+
+
+def _dtype(dtype: Any) -> Any:
+    return dtypes.raw(dtype) or dtypes.get_default_dtype().np
+
+
+def _wrapped(made: Tensor, requires_grad: bool) -> Tensor:
     if get_modes().inference:
         mark_inference((made,))
     return made.requires_grad_() if requires_grad else made
@@ -164,33 +179,25 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of one value. size: ints; dtype: by the value when None."""
-    d = dtypes.raw(dtype) or dtypes.of_scalar(
-        fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    )
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _finished(
-        np.full(_shape((size,) if isinstance(size, int) else tuple(size)), value, d),
-        device,
-        requires_grad,
-    )
+    d = dtypes.raw(dtype) or dtypes.of_scalar(value)
+    shape = _shape((size,) if isinstance(size, int) else tuple(size))
+    return _created(device, requires_grad, "full", shape, value, d)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros. size: ints or one sequence; dtype: the default dtype when None."""
-    d = dtypes.raw(dtype) or dtypes.get_default_dtype().np
-    return _finished(np.zeros(_shape(size), d), device, requires_grad)
+    return _created(device, requires_grad, "zeros", _shape(size), _dtype(dtype))
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones. size: ints or one sequence; dtype: the default dtype when None."""
-    d = dtypes.raw(dtype) or dtypes.get_default_dtype().np
-    return _finished(np.ones(_shape(size), d), device, requires_grad)
+    return _created(device, requires_grad, "ones", _shape(size), _dtype(dtype))
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uninitialised memory. size: ints or one sequence; dtype: the default dtype when None."""
-    d = dtypes.raw(dtype) or dtypes.get_default_dtype().np
-    return _finished(np.empty(_shape(size), d), device, requires_grad)
+    return _created(device, requires_grad, "empty", _shape(size), _dtype(dtype))
 
 
 def arange(
@@ -217,8 +224,9 @@ def arange(
     whole = all(isinstance(v, int) for v in (start, end, step))
     d = dtypes.raw(dtype) or (np.dtype("i8") if whole else dtypes.get_default_dtype().np)
     count = int(np.ceil((end - start) / step))
-    exact = np.arange(count, dtype=np.int64) if whole else np.arange(count, dtype=np.float64)
-    return _finished((exact * step + start).astype(d), device, requires_grad)
+    exact = backend.call_on(_where(device), "arange", count, dtype="i8" if whole else "f8")
+    with backend.place(exact):
+        return _wrapped(make((exact * step + start).astype(d)), requires_grad)
 
 
 def linspace(
@@ -251,11 +259,7 @@ def eye(
     """Ones on the diagonal, (n, m or n)."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
-    return _finished(
-        np.eye(n, m, dtype=dtypes.raw(dtype) or dtypes.get_default_dtype().np),
-        device,
-        requires_grad,
-    )
+    return _created(device, requires_grad, "eye", n, m, 0, _dtype(dtype))
 
 
 def rand(
@@ -263,12 +267,9 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Uniform in [0, 1). size: ints or one sequence."""
-    source = generator or random.default_generator
-    return _finished(
-        source.random(_shape(size), dtypes.raw(dtype) or dtypes.get_default_dtype().np),
-        device,
-        requires_grad,
-    )
+    source, where, like = _source(generator, device)
+    drawn = source.random(_shape(size), _dtype(dtype), like=like)
+    return _finished(drawn, where, requires_grad)
 
 
 def randn(
@@ -278,13 +279,9 @@ def randn(
     """Standard normal. size: ints or one sequence; a complex dtype has variance 1 over both
     parts.
     """
-    source = generator or random.default_generator
-    d = dtypes.raw(dtype) or dtypes.get_default_dtype().np
-    shape = _shape(size)
-    if d.kind == "c":
-        parts = source.normal((*shape, 2), np.dtype(f"f{d.itemsize // 2}")) * np.sqrt(0.5)
-        return _finished((parts[..., 0] + 1j * parts[..., 1]).astype(d), device, requires_grad)
-    return _finished(source.normal(shape, d), device, requires_grad)
+    source, where, like = _source(generator, device)
+    drawn = source.normal(_shape(size), _dtype(dtype), like=like)
+    return _finished(drawn, where, requires_grad)
 
 
 def randint(
@@ -298,21 +295,24 @@ def randint(
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    source = generator or random.default_generator
-    array = source.integers(int(low), int(high), _shape(tuple(size))).astype(
-        dtypes.raw(dtype) or np.dtype("i8")
-    )
-    return _finished(array, device, requires_grad)
+    source, where, like = _source(generator, device)
+    array = source.integers(int(low), int(high), _shape(tuple(size)), like=like)
+    return _finished(array.astype(dtypes.raw(dtype) or np.dtype("i8")), where, requires_grad)
 
 
 def randperm(
     n: int, *, generator: random.Generator | None = None, dtype: Any = None, device: Any = None
 ) -> Tensor:
     """The numbers 0..n-1 in random order. dtype: int64 when None."""
-    source = generator or random.default_generator
-    return _finished(
-        source.permutation(n).astype(dtypes.raw(dtype) or np.dtype("i8")), device, False
-    )
+    source, where, like = _source(generator, device)
+    array = source.permutation(n, like=like)
+    return _finished(array.astype(dtypes.raw(dtype) or np.dtype("i8")), where, False)
+
+
+def _source(generator: random.Generator | None, device: Any) -> tuple[Any, Any, Any]:
+    """The generator, where the result goes, and where to draw: a given generator on its device."""
+    where = _where(device)
+    return (generator, where, None) if generator else (random.default_generator, where, where)
 
 
 def _like(input: Tensor, dtype: Any, device: Any) -> dict[str, Any]:

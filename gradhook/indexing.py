@@ -82,6 +82,8 @@ def setitem(tensor: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor | bool | int | float | complex):
         dtype = None if isinstance(value, np.ndarray) else tensor.dtype
         value = creation.tensor(value, dtype=dtype, device=tensor.device)
+    elif isinstance(value, Tensor) and value.device != tensor.device:
+        value = value.to(tensor.device)
     if arrays is None:
         if isinstance(value, Tensor):
             inplace(TABLE["copy"], target, _trimmed(value, target.ndim))
@@ -179,6 +181,10 @@ def _arrays(tensor: Tensor, arrays: list[Any]) -> tuple[Any, ...]:
     positions.
     """
     xp = backend.array_module(tensor._a)
+    if xp is np and any(backend.is_cupy(a) for a in arrays):
+        raise backend.DeviceError(
+            "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+        )
     found = [a if isinstance(a, slice) else xp.asarray(a) for a in arrays]
     if sum(not isinstance(a, slice) for a in found) > 1:
         found = [

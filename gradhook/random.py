@@ -4,12 +4,15 @@ torch.manual_seed.
 
 from __future__ import annotations
 
+import math
 import secrets
 from typing import Any
 
 import numpy as np
 
 from gradhook import backend
+from gradhook.kernels.elements import dropout_factor
+from gradhook.kernels.launch import C_TYPES
 
 
 class Generator:
@@ -26,7 +29,8 @@ class Generator:
         """Start the stream anew. seed: any int."""
         self._seed = int(seed)
         self._bits = np.random.Generator(np.random.PCG64(self._seed % 2**64))
-        self._device_bits: Any = None
+        self._device_bits: dict[int, Any] = {}
+        self._masks = 0  # dropout masks drawn on devices: the stream of the next one
         return self
 
     def seed(self) -> int:
@@ -40,7 +44,11 @@ class Generator:
 
     def get_state(self) -> dict[str, Any]:
         """The state of the CPU stream, for set_state."""
-        return {"seed": self._seed, "bits": self._bits.bit_generator.state}
+        return {
+            "seed": self._seed,
+            "bits": self._bits.bit_generator.state,
+            "masks": self._masks,
+        }
 
     def set_state(self, state: dict[str, Any]) -> Generator:
         """Continue from a state of get_state(). Errors: TypeError for what is none."""
@@ -49,48 +57,76 @@ class Generator:
                 f"set_state: expected a state from get_state(), found {type(state).__name__}"
             )
         self._seed = state["seed"]
+        self._masks = state.get("masks", 0)
         self._bits.bit_generator.state = state["bits"]
         return self
 
-    def _source(self, xp: Any) -> Any:
-        if xp is np:
-            return self._bits
-        if self._device_bits is None:
-            self._device_bits = xp.random.default_rng(self._seed % 2**64)
-        return self._device_bits
+    def _place(self, like: Any) -> backend.device:
+        """The device of an array, a device, or this generator's own for None."""
+        if like is None or isinstance(like, backend.device):
+            where = self.device if like is None else like
+            return where if where is backend.CPU else backend.resolved(where)
+        return backend.device_of(like)
+
+    def _bits_of(self, where: backend.device) -> Any:
+        """CuPy's generator of one CUDA device, made on first use and seeded as this one."""
+        index = where.index or 0
+        if index not in self._device_bits:
+            module = backend.cupy()
+            self._device_bits[index] = module.random.default_rng(self._seed % 2**64)
+        return self._device_bits[index]
+
+    def _draw(self, name: str, like: Any, *args: Any, **kwargs: Any) -> Any:
+        where = self._place(like)
+        if where.type == "cpu":
+            return np.asarray(getattr(self._bits, name)(*args, **kwargs))
+        with backend.cupy().cuda.Device(where.index):
+            return getattr(self._bits_of(where), name)(*args, **kwargs)
 
     def random(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
         """Raw uniform array in [0, 1). shape: tuple; dtype: floating NumPy dtype; like: an array
-        of the module wanted.
+        on the device wanted, or that device (default: this generator's).
         """
-        xp = np if like is None else backend.array_module(like)
-        d = np.dtype(dtype)
-        if d.itemsize < 4:
-            return self._source(xp).random(shape, dtype=np.float32).astype(d)
-        return (
-            np.asarray(self._source(xp).random(shape, dtype=d))
-            if xp is np
-            else self._source(xp).random(shape, d)
-        )
-
-    def normal(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
-        """Raw standard normal array; parameters as `random`."""
-        xp = np if like is None else backend.array_module(like)
         d = np.dtype(dtype)
         wide = d if d.itemsize >= 4 else np.dtype("f4")
-        found = self._source(xp).standard_normal(shape, dtype=wide)
-        return (np.asarray(found) if xp is np else found).astype(d, copy=False)
+        return self._draw("random", like, shape, dtype=wide).astype(d, copy=False)
+
+    def normal(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
+        """Raw standard normal array (complex: variance 1 over both parts); parameters as
+        `random`.
+        """
+        d = np.dtype(dtype)
+        if d.kind == "c":
+            parts = self.normal((*shape, 2), np.dtype(f"f{d.itemsize // 2}"), like=like)
+            with backend.place(parts):
+                return parts.view(d)[..., 0] * d.type(math.sqrt(0.5))
+        wide = d if d.itemsize >= 4 else np.dtype("f4")
+        return self._draw("standard_normal", like, shape, dtype=wide).astype(d, copy=False)
+
+    def dropout(self, shape: Any, dtype: Any, p: float, *, like: Any = None) -> Any:
+        """Raw array that is 0 with probability p and 1 / (1 - p) elsewhere; parameters as `random`.
+
+        On a device the mask is a kernel's: element i depends on seed, mask number and i only.
+        """
+        where, d = self._place(like), np.dtype(dtype)
+        if where.type == "cpu" or d.name not in C_TYPES:
+            return (self.random(shape, d, like=like) >= p) * d.type(1 / (1 - p))
+        self._masks += 1
+        with backend.cupy().cuda.Device(where.index):
+            return dropout_factor(shape, d, p, self._seed, self._masks)
 
     def integers(self, low: int, high: int, shape: Any, *, like: Any = None) -> Any:
         """Raw int64 array of numbers in [low, high)."""
-        xp = np if like is None else backend.array_module(like)
-        found = self._source(xp).integers(low, high, size=shape)
-        return np.asarray(found, np.int64) if xp is np else found.astype("i8")
+        return self._draw("integers", like, low, high, size=shape).astype("i8", copy=False)
 
     def permutation(self, n: int, *, like: Any = None) -> Any:
         """Raw int64 array: the numbers 0..n-1 in random order."""
-        xp = np if like is None else backend.array_module(like)
-        return xp.asarray(self._bits.permutation(n))
+        where = self._place(like)
+        if where.type == "cpu":
+            return np.asarray(self._bits.permutation(n))
+        keys = self._draw("random", where, (n,), dtype=np.dtype("f8"))
+        with backend.place(keys):
+            return keys.argsort()
 
 
 default_generator = Generator()

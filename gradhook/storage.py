@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gradhook import backend, profiler
+from gradhook import backend
+from gradhook.streams import HostCopy, copy_to_host
 
 Cell = list[Any]
 
@@ -40,13 +41,14 @@ class Storage:
     hook holds it, so the first in-place op on it copies first and its NumPy export is read-only.
     """
 
-    __slots__ = ("__weakref__", "_host", "array", "lent", "version")
+    __slots__ = ("__weakref__", "_copy", "_host", "array", "lent", "version")
 
     def __init__(self, array: Any, version: int = 0, lent: bool = False) -> None:
         self.array = array
         self.version = version
         self.lent = lent
         self._host: np.ndarray[Any, Any] | None = None
+        self._copy: HostCopy | None = None
 
     @property
     def device(self) -> backend.device:
@@ -65,14 +67,26 @@ class Storage:
         if not backend.is_cupy(self.array):
             return np.asarray(self.array)
         if self._host is None:
-            self._host = backend.to_host(self.array)
-            profiler.count_transfer(self._host.nbytes)
+            copy, self._copy = self._copy, None
+            self._host = backend.to_host(self.array) if copy is None else copy.result()
         return self._host
+
+    def host_async(self) -> HostCopy:
+        """Start a copy into pinned host memory on a side stream; nobody waits for it. Asked again
+        before a write: the same copy. On the CPU, and where the host copy is known: done at once.
+
+        The values are those of now: later gradhook ops in place don't reach the copy.
+        """
+        if self._host is not None or not backend.is_cupy(self.array):
+            return HostCopy(self.host())
+        if self._copy is None:
+            self._copy = copy_to_host(self.array, snapshot=not self.lent)
+        return self._copy
 
     def moved(self, version: int) -> None:
         """The array was written: drop the host copy."""
         self.version = version
-        self._host = None
+        self._host = self._copy = None
 
 
 LENT = Storage(None, lent=True)  # in the cell of a lent tensor until its Storage is asked for

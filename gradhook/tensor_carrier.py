@@ -34,8 +34,8 @@ class TensorCarrier:
         return conform(ops, g, shape, dtype)
 
     @staticmethod
-    def add(pending: list[Any]) -> Any:
-        return reduce(ops.add, pending)
+    def add(pending: list[Any], hooks: Any = ()) -> Any:
+        return reduce(ops.add, pending)  # recorded, declared hooks run as others do
 
     @staticmethod
     def zeros(meta: TensorMeta) -> Any:

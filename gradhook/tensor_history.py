@@ -7,9 +7,13 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gradhook import backend, dtypes
 from gradhook.autograd import api, binding
 from gradhook.autograd.graph import AccumulateGrad, GradientSlot, Node, hook_table
+from gradhook.autograd.host_hooks import host_hook
+from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.views import alias, edge_of
 from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
@@ -76,7 +80,10 @@ class TensorHistory(TensorMethods):
         slot = self._slot_made()
         slot.leaf = weakref.ref(self)
         slot.array = self._a
-        return AccumulateGrad(slot, self._a.shape, self._a.dtype)
+        node = AccumulateGrad(slot, self._a.shape, self._a.dtype)
+        if type(self._a) is not np.ndarray and backend.is_cupy(self._a):
+            note_stream(node, self._a)
+        return node
 
     def _slot_made(self) -> GradientSlot:
         if self._slot is None:
@@ -180,9 +187,9 @@ class TensorHistory(TensorMethods):
     def retains_grad(self) -> bool:
         return self._slot is not None and self._slot.retains and not self.is_leaf
 
-    def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    def register_hook(self, hook: Callable[[Any], Any], *, host: bool = False) -> RemovableHandle:
         """`hook(grad) -> Tensor or None` once a backward run, with the summed gradient; a Tensor
-        replaces it.
+        replaces it. host: the hook observes a NumPy copy, which the device does not wait for.
 
         Errors: RuntimeError when the tensor requires no grad; TypeError for what is not callable.
         """
@@ -192,7 +199,7 @@ class TensorHistory(TensorMethods):
                 "cannot register a hook on a tensor that doesn't require gradient; call "
                 "requires_grad_() first"
             )
-        return hook_table(node, self._nr).add(hook)
+        return hook_table(node, self._nr).add(host_hook(hook, host))
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """`hook(param) -> None` after .grad of this leaf was accumulated by `backward`.

@@ -7,6 +7,8 @@ import warnings
 
 import pytest
 
+pytest_plugins = ["cpudevice.plugin"]  # pytest --device cuda
+
 # The tests are about values, not speed; two spinning thread pools on few cores slow them down.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")

@@ -257,7 +257,7 @@ def test_a_numpy_array_beside_a_cuda_tensor_is_refused():
     )
     refused(
         RuntimeError,
-        lambda: x + gradhook.ones(3),
+        lambda: x + gradhook.ones(3, device="cpu"),
         "Expected all tensors to be on the same device",
         ".to(device)",
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +23,11 @@ compare, environment, raw, rows, table = (
     importlib.import_module(f"bench.{name}")
     for name in ("compare", "environment", "raw", "rows", "table")
 )
-SHORT = {  # the two long rows, with fewer nodes
+SHORT = {  # the long rows, with less to do
     rows.ROWS[0].name: (rows.chain(False, length=20), lambda: raw.chain(20)),
     rows.ROWS[1].name: (rows.chain(True, length=20), lambda: raw.chain(20)),
-    rows.ROWS[-1].name: (lambda lib: rows.deep(lib, 50), lambda: raw.deep(50)),
+    rows.ROWS[-2].name: (lambda lib: rows.wide(lib, length=50), lambda: raw.wide(50)),
+    rows.ROWS[-1].name: (lambda lib: rows.deep(lib, length=50), lambda: raw.deep(50)),
 }
 
 
@@ -33,7 +37,7 @@ def test_a_row_computes_what_numpy_computes(row, name):
     lib = rows.library(name)
     if lib is None:
         pytest.skip("PyTorch is not installed")
-    build, numpy = SHORT.get(row.name, (row.build, row.numpy))
+    build, numpy = SHORT.get(row.name, (row.build, row.raw))
     work, reference = build(lib), numpy()
     for _ in range(2):
         work.step()
@@ -61,9 +65,9 @@ def test_a_line_says_whether_its_target_was_met():
     own, raw_ = compare.Timing(1e-3, 1, 1, 1), compare.Timing(5e-4, 2, 1.9, 2.1)
     row = rows.ROWS[0]
     for ratio, verdict in ((0.5, " met"), (0.7, "NOT met")):
-        timings = {"gradhook": own, "numpy": raw_, "torch": compare.Timing(1, ratio, 0.4, 0.8)}
+        timings = {"gradhook": own, "raw": raw_, "torch": compare.Timing(1, ratio, 0.4, 0.8)}
         assert verdict in table._line(row, timings)
-    assert "met" not in table._line(row, {"gradhook": own, "numpy": raw_})  # without torch
+    assert "met" not in table._line(row, {"gradhook": own, "raw": raw_})  # without torch
 
 
 def test_the_environment_has_one_thread_and_no_foreign_kernels():
@@ -83,3 +87,36 @@ def test_the_command_prints_a_row_and_names_the_rows_it_knows():
     assert done.stdout.count("\n") == 3 and "MLP 64-128-128-10 step" in done.stdout
     wrong = run("--profile", "nothing so named")
     assert wrong.returncode == 2 and rows.ROWS[2].name in wrong.stderr
+
+
+def test_gradhook_bench_writes_a_table_json_and_a_picture_from_any_folder(tmp_path):
+    for package in ("pytest_benchmark", "rich", "matplotlib"):
+        pytest.importorskip(package, reason=f"gradhook bench needs {package}")
+    (tmp_path / "bench").mkdir()  # another folder of that name is not taken for the suite
+    environment_ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "gradhook", "bench", "--out", "out", "--rounds", "1"]
+    done = subprocess.run(
+        [*command, "--device", "cpu", "--rows", "a forward hook"],
+        cwd=tmp_path, env=environment_, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPU: not measured, this is the CPU suite only" in done.stdout
+    out = tmp_path / "out"
+    (row,) = json.loads((out / "results.json").read_text("utf-8"))["rows"]
+    assert row["device"] == "cpu" and row["contenders"]["raw"]["seconds"] > 0
+    assert row["name"] in (out / "table.md").read_text("utf-8")
+    assert (out / "bench.png").read_bytes().startswith(b"\x89PNG")
+    underneath = json.loads((out / "pytest-benchmark.json").read_text("utf-8"))
+    assert len(underneath["benchmarks"]) == 1
+
+
+def test_the_container_is_built_from_files_that_are_here():
+    dockerfile = ROOT / "Dockerfile"
+    if not dockerfile.is_file():
+        pytest.skip("the Dockerfile is not in this copy of the sources")
+    text = dockerfile.read_text("utf-8")
+    taken = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
+    for name in " ".join(copied).split():
+        assert (ROOT / name).exists() and f"!{name}" in taken
+    assert re.search(r"^USER (?!0|root)", text, re.MULTILINE)

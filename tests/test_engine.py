@@ -255,7 +255,7 @@ def test_two_threads_on_one_graph_get_right_gradients_many_times_over():
         start.wait()
         for _ in range(60):
             (g,) = autograd.grad(total, [x], retain_graph=True)
-            if not np.array_equal(g.numpy(), expected.numpy()):
+            if not np.array_equal(g.cpu().numpy(), expected.cpu().numpy()):
                 wrong.append(g)
 
     threads = [threading.Thread(target=work) for _ in range(2)]

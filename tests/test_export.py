@@ -28,7 +28,7 @@ def test_a_tensor_with_history_does_not_leave_the_graph() -> None:
 
 
 def test_a_cpu_tensor_has_no_cuda_array() -> None:
-    x = gradhook.ones(2)
+    x = gradhook.ones(2, device="cpu")
     assert not hasattr(x, "__cuda_array_interface__")
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
         x.cupy()
@@ -37,7 +37,7 @@ def test_a_cpu_tensor_has_no_cuda_array() -> None:
 def test_a_write_behind_the_tensors_back_is_seen_once_it_is_declared() -> None:
     array = np.ones(3)
     weight = gradhook.from_numpy(array)
-    x = gradhook.ones(3, dtype=gradhook.float64, requires_grad=True)
+    x = gradhook.ones(3, dtype=gradhook.float64, device="cpu", requires_grad=True)
     y = (x * weight).sum()
     array[:] = 5
     increment_version(weight)

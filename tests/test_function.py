@@ -114,12 +114,12 @@ def test_inputs_outputs_intermediates_and_none_can_be_saved():
         def backward(ctx, g):
             x, nothing, middle, out = ctx.saved_tensors
             assert nothing is None
-            np.testing.assert_array_equal(middle.numpy(), x.detach().numpy() + 1)
+            np.testing.assert_array_equal(middle.cpu().numpy(), x.detach().cpu().numpy() + 1)
             return g * out
 
     x = leaf([0.5])
     Saves.apply(x).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), np.exp([1.5]))
+    np.testing.assert_allclose(x.grad.cpu().numpy(), np.exp([1.5]))
 
 
 def test_a_saved_output_keeps_its_history_in_double_backward():
@@ -137,7 +137,7 @@ def test_a_saved_output_keeps_its_history_in_double_backward():
     x = leaf([0.5])
     (g,) = autograd.grad(Exp.apply(x).sum(), [x], create_graph=True)
     (h,) = autograd.grad(g.sum(), [x])
-    np.testing.assert_allclose(h.numpy(), np.exp([0.5]))
+    np.testing.assert_allclose(h.cpu().numpy(), np.exp([0.5]))
 
 
 def test_saving_what_is_no_tensor_is_refused():

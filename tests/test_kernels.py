@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
@@ -70,6 +65,19 @@ def test_the_result_is_fresh_and_the_inputs_keep_their_values_whatever_their_str
         np.testing.assert_array_equal(backend.to_host(array), kept)
 
 
+def test_with_a_dtype_inputs_broadcast_and_mix(put):
+    given = [np.float16([[1], [2]]), np.float32([[0.5, 1, 2]]), np.int64([[1, 2, 3]])]
+    total = kernels.accumulate([put(a) for a in given], dtype=np.float16)
+    assert total.dtype == np.float16
+    np.testing.assert_array_equal(backend.to_host(total), sum(a.astype("f4") for a in given))
+
+
+def test_the_sum_goes_where_it_is_asked_for(put):
+    out = put(np.zeros((2, 3)))
+    assert kernels.accumulate([put(np.ones((2, 3)))] * 3, out=out) is out
+    np.testing.assert_array_equal(backend.to_host(out), np.full((2, 3), 3.0))
+
+
 def test_what_cannot_be_accumulated_is_named():
     ones = np.ones((2, 3))
     with pytest.raises(ValueError, match="found no array"):
@@ -91,44 +99,5 @@ def test_status_says_why_kernels_are_not_used(monkeypatch):
     nothing = backend._Cupy(None, 0, "CuPy is not installed")
     monkeypatch.setattr(backend, "_find_cupy", lambda: nothing)
     assert "not used: CuPy is not installed" in kernels.status()
-    monkeypatch.setattr(kernels, "where", lambda: None)
+    monkeypatch.setattr(kernels.sources, "where", lambda: None)
     assert kernels.names() == [] and "none found" in kernels.status()
-
-
-NATIVE = """
-#include "target_cpu.h"
-#include "accumulate.cu"
-#define SUM(NAME, T, WIDE) \\
-    extern "C" void NAME(std::size_t n, const T* a, const T* b, const T* c, T* out) { \\
-        gradhook::for_each_element(n, [=](std::size_t i) { \\
-            out[i] = static_cast<T>(gradhook::accumulate<WIDE>(a[i], b[i], c[i])); }); }
-SUM(sum_float32, float, float)
-SUM(sum_float64, double, double)
-#ifdef __FLT16_MANT_DIG__
-SUM(sum_float16, _Float16, float)
-#endif
-"""
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory):
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler (g++, c++ or $CXX) on this machine")
-    folder = tmp_path_factory.mktemp("native")
-    (folder / "sums.cpp").write_text(NATIVE)
-    command = [compiler, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    command += ["-I", str(kernels.where()), "sums.cpp", "-o", "sums.so"]
-    subprocess.run(command, check=True, cwd=folder)
-    return ctypes.CDLL(str(folder / "sums.so"))
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_kernel_text_compiled_for_the_cpu_gives_the_same_bits(native, dtype):
-    if not hasattr(native, f"sum_{dtype}"):
-        pytest.skip(f"the compiler has no {dtype}")
-    arrays = random_arrays(3, (1000,), dtype)
-    out = np.empty(1000, dtype)
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*arrays, out)]
-    getattr(native, f"sum_{dtype}")(ctypes.c_size_t(1000), *pointers)
-    np.testing.assert_array_equal(out, rounded_once(arrays))

@@ -12,15 +12,16 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "gradhook"
 
 # Of gradhook/autograd: what the Tensor is built on, and what is built on the Tensor.
-ENGINE = """api binding carriers engine graph inplace module_hook_node module_hook_runners
-    node_hooks op_node operands record saved source views""".split()
+ENGINE = """api binding carriers engine graph graph_task guard host_hooks inplace
+    module_hook_node module_hook_runners node_hooks node_streams op_node operands record saved
+    source views""".split()
 ABOVE_TENSOR = "anomaly forward function functional gradcheck".split()
 
 # Lowest first. Patterns of module names without "gradhook."; the first that matches counts, and
 # "gradhook" is the root __init__. A new module finds its place here, or the test fails.
 LAYERS: list[tuple[str, list[str]]] = [
-    ("foundations", ["dtypes", "backend", "modes", "size", "hooks", "hooks.*"]),
-    ("state", ["kernels", "storage", "profiler"]),
+    ("foundations", ["devices", "dtypes", "backend", "modes", "size", "hooks", "hooks.*"]),
+    ("state", ["kernels", "kernels.*", "storage", "profiler", "streams", "cuda"]),
     ("ops", ["ops", "ops.*"]),
     ("engine", [f"autograd.{name}" for name in ENGINE]),
     (
@@ -32,7 +33,7 @@ LAYERS: list[tuple[str, list[str]]] = [
     ("nn", ["nn", "nn.*", "optim", "optim.*"]),
     ("tools", ["func", "func.*", "numpy", "utils", "utils.*", "monitor", "distributed"]),
     ("root", ["gradhook"]),
-    ("commands", ["info", "demo", "demo.*", "__main__"]),
+    ("commands", ["benchmarks", "info", "demo", "demo.*", "__main__"]),
 ]
 # Stricter than the layers: (who, never imports).
 NEVER = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradhook import __main__ as command_line
-from gradhook import backend
+from gradhook import backend, benchmarks
 
 
 def test_info_prints_what_was_found(capsys):
@@ -37,6 +37,29 @@ def test_demo_hands_its_own_arguments_on(monkeypatch):
     monkeypatch.setitem(sys.modules, "gradhook.demo", demo)
     assert command_line.main(["demo", "--epochs", "2"]) == 0
     assert seen == [["--epochs", "2"]]
+
+
+def test_bench_hands_its_own_arguments_on(monkeypatch):
+    seen = []
+    monkeypatch.setattr(benchmarks, "main", lambda arguments: seen.append(arguments) or 0)
+    assert command_line.main(["bench", "--out", "here"]) == 0
+    assert seen == [["--out", "here"]]
+
+
+def test_bench_without_its_suite_says_where_it_looked(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv(benchmarks.VARIABLE, str(tmp_path / "bench"))
+    assert command_line.main(["bench"]) == 1
+    error = capsys.readouterr().err
+    assert str(tmp_path / "bench") in error and benchmarks.VARIABLE in error
+
+
+def test_bench_without_its_packages_names_them_and_the_extra(capsys, monkeypatch, tmp_path):
+    (tmp_path / "suite.py").touch()
+    monkeypatch.setenv(benchmarks.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(benchmarks, "_PACKAGES", ("no_such_package",))
+    assert command_line.main(["bench"]) == 1
+    error = capsys.readouterr().err
+    assert "no_such_package" in error and "gradhook[bench]" in error
 
 
 @pytest.mark.parametrize("arguments", [[], ["train"], ["info", "--loud"]])

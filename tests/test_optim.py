@@ -24,7 +24,7 @@ def with_grad(p, *values):
 def test_sgd_by_hand():
     p = with_grad(parameter(1.0, 2.0), 1.0, -1.0)
     optim.SGD([p], lr=0.1).step()
-    np.testing.assert_allclose(p.detach().numpy(), [0.9, 2.1])
+    np.testing.assert_allclose(p.detach().cpu().numpy(), [0.9, 2.1])
 
 
 def test_sgd_with_momentum_decay_and_dampening_by_hand():
@@ -68,7 +68,7 @@ def test_adam_by_its_paper(kind, amsgrad):
         top = np.maximum(top, v) if amsgrad else v
         root = np.sqrt(top / (1 - 0.9**t)) + 1e-3
         value = value - 0.1 * (m / (1 - 0.8**t)) / root
-        np.testing.assert_allclose(p.detach().numpy(), value, rtol=1e-12)
+        np.testing.assert_allclose(p.detach().cpu().numpy(), value, rtol=1e-12)
     assert sorted(opt.state[p]) == ["exp_avg", "exp_avg_sq", *["max_exp_avg_sq"] * amsgrad, "step"]
     assert opt.state[p]["step"].item() == 3
 

@@ -54,7 +54,7 @@ def test_a_wheel_brings_the_kernels_and_nothing_of_the_tests(tmp_path):
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     target = unpack(wheel, tmp_path / "target")
     module, folder = find(target)
-    assert module == target / "gradhook" / "kernels.py"
+    assert module == target / "gradhook" / "kernels" / "__init__.py"
     assert folder == target / "gradhook" / "_kernels"
     assert (target / "gradhook" / "py.typed").is_file()
     tops = {path.name for path in target.iterdir() if not path.name.endswith(".dist-info")}
@@ -81,5 +81,5 @@ def test_an_editable_install_finds_the_kernels_in_the_checkout(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     module, folder = find(unpack(wheel, tmp_path / "target"))
-    assert module == ROOT / "gradhook" / "kernels.py"
+    assert module == ROOT / "gradhook" / "kernels" / "__init__.py"
     assert folder == ROOT / "kernels"

@@ -16,7 +16,7 @@ def net():
 
 
 def values(module):
-    return {k: v.numpy().copy() for k, v in module.state_dict().items()}
+    return {k: v.cpu().numpy().copy() for k, v in module.state_dict().items()}
 
 
 def same(a, b):

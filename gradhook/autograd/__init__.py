@@ -17,6 +17,7 @@ from gradhook.autograd.function import (
 )
 from gradhook.autograd.gradcheck import gradcheck as gradcheck
 from gradhook.autograd.gradcheck import gradgradcheck as gradgradcheck
+from gradhook.autograd.guard import detect_anomaly as detect_anomaly
 from gradhook.modes import (
     enable_grad as enable_grad,
 )

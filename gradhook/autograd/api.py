@@ -4,12 +4,13 @@ and error texts.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradhook import dtypes
+from gradhook import backend, dtypes
 from gradhook.autograd.binding import Binding, make
 from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS, Carrier
 from gradhook.autograd.engine import Capture, GraphTask, restrict, run
@@ -178,8 +179,12 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
             )
         shape, dtype, kind = node.meta(nr) if edge else (t._a.shape, t._a.dtype, type(t._a))
         if g is None:
-            g = _seed(shape, dtype, np.ndarray if kind is object else kind, carrier)
+            kind = np.ndarray if kind is object else kind
+            with contextlib.nullcontext() if edge or kind is np.ndarray else t._a.device:
+                g = _seed(shape, dtype, kind, carrier)
         else:
+            if not edge and hasattr(g, "_a") and type(g._a) is not kind:
+                backend.expect_device(g._a, backend.device_of(t._a), f"gradient {k}")
             g = _given(k, g, shape, dtype, carrier)
         roots.append((node, nr, g))
     return roots
@@ -197,7 +202,9 @@ def _seed(shape: Any, dtype: Any, kind: type, carrier: Carrier) -> Any:
             "grad can be implicitly created only for real scalar outputs but got "
             f"{dtypes.of(dtype)!r}; pass gradient="
         )
-    key = (tuple(shape), dtype, kind)
+    key: Any = (tuple(shape), dtype, kind)
+    if kind is not np.ndarray:
+        key = (*key, backend.stream_key())
     found = _ones.get(key)
     if found is None:
         found = ARRAY_MODULES[kind].ones(shape, dtype)

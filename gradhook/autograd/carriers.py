@@ -6,6 +6,8 @@ The engine is handed one carrier and never asks which it has. `TensorCarrier` li
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +15,11 @@ import numpy as np
 from gradhook import backend, kernels
 from gradhook.autograd.binding import Binding, make
 from gradhook.autograd.graph import Node, TensorMeta, conform, new
+from gradhook.hooks.declared import DeclaredHook
+from gradhook.kernels import gradient
+from gradhook.kernels.registry import with_kernel
 from gradhook.ops.namespace import TableNamespace, table_namespace
+from gradhook.ops.table import Op
 from gradhook.storage import LENT, bump
 
 
@@ -25,7 +31,7 @@ class Carrier(Protocol):
     def apply(self, node: Node, g: Any) -> tuple[Any, ...]: ...
     def array(self, g: Any) -> Any: ...
     def conform(self, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any: ...
-    def add(self, pending: list[Any]) -> Any: ...
+    def add(self, pending: list[Any], hooks: Sequence[DeclaredHook] = ()) -> Any: ...
     def zeros(self, meta: TensorMeta) -> Any: ...
     def copy(self, g: Any) -> Any: ...
     def lend(self, g: Any) -> Any: ...
@@ -47,6 +53,19 @@ class Modules(dict[type, Any]):
 
     def __missing__(self, kind: type) -> Any:
         found = self[kind] = backend.module_of_type(kind)
+        return found
+
+
+class Forwards(dict[type, Callable[..., Any]]):
+    """array class -> the forward of one op over it: its kernel where there is one."""
+
+    def __init__(self, row: Op) -> None:
+        self.row = row
+
+    def __missing__(self, kind: type) -> Callable[..., Any]:
+        module = ARRAY_MODULES[kind]
+        found = with_kernel(self.row.name, module, partial(self.row.forward, module))
+        self[kind] = found
         return found
 
 
@@ -88,9 +107,19 @@ class ArrayCarrier:
         return conform(FORMULA_NAMESPACES[type(g)], g, shape, dtype)
 
     @staticmethod
-    def add(pending: list[Any]) -> Any:
-        """The sum of the pending gradients in a fresh buffer, left to right."""
-        return kernels.accumulate(pending)
+    def add(pending: list[Any], hooks: Sequence[DeclaredHook] = ()) -> Any:
+        """The sum of the pending gradients after declared hooks, in a fresh buffer, left to right:
+        on CuPy arrays in one launch.
+        """
+        if not hooks:
+            return kernels.accumulate(pending)
+        first = pending[0]
+        if gradient.takes(first):
+            return gradient.fused(pending, [s for h in hooks for s in h.stages(first)])
+        g = kernels.accumulate(pending)
+        for hook in hooks:
+            g = hook.applied(g)
+        return g
 
     @staticmethod
     def zeros(meta: TensorMeta) -> Any:

@@ -10,103 +10,25 @@ Source of the order and of `inputs=`: PyTorch's engine (autograd/engine.cpp), HO
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from contextvars import ContextVar
+from collections.abc import Iterable
 from heapq import heappop, heappush, heappushpop
-from itertools import count
 from typing import Any
 
-from gradhook.autograd import node_hooks
+from gradhook.autograd import node_hooks, node_streams
 from gradhook.autograd.binding import make
-from gradhook.autograd.carriers import Carrier
 from gradhook.autograd.graph import AccumulateGrad, Node
+from gradhook.autograd.graph_task import Capture as Capture
+from gradhook.autograd.graph_task import GraphTask as GraphTask
+from gradhook.autograd.graph_task import Pending, Slots, _current, deliver_all
+from gradhook.autograd.graph_task import current_task as current_task
+from gradhook.autograd.graph_task import queue_callback as queue_callback
+from gradhook.autograd.graph_task import running_carrier as running_carrier
+from gradhook.autograd.guard import Guard, active_guard
 from gradhook.modes import get_modes, set_modes, with_grad
 
 FLUSH_COUNT, FLUSH_BYTES = 8, 64 << 20
-_task_ids = count()
-_current: ContextVar[GraphTask | None] = ContextVar("gradhook_graph_task", default=None)
 _active: list[GraphTask] = []
 _active_lock = threading.Lock()
-
-
-class Pending(list[Any]):
-    """Gradients of one slot that wait to be summed by one kernel."""
-
-
-class Slots(list[Any]):
-    """One slot an output of a node with several."""
-
-
-class Capture:
-    """A gradient asked for by `inputs=`: (node, output_nr); accumulate: into the tensor's .grad
-    (backward).
-    """
-
-    __slots__ = ("nr", "tensor", "value")
-
-    def __init__(self, nr: int, tensor: Any = None) -> None:
-        self.nr = nr
-        self.tensor = tensor
-        self.value: Any = None
-
-
-class GraphTask:
-    """The state of one backward run.
-
-    pending: node -> gradients still to arrive (a node leaves it when it has run); entries: node ->
-    what arrived; owned: leaves whose entry may be adopted as .grad; keep: retain_graph; execute:
-    nodes that may run, None for all; captures: node -> Captures; local: hook state of module
-    calls, by call; callbacks: run at the end.
-    """
-
-    __slots__ = (
-        "bare", "callbacks", "captures", "carrier", "entries", "execute", "id", "keep", "local",
-        "node", "outer", "owned", "pending", "plain", "shared",
-    )  # fmt: skip
-
-    def __init__(self, carrier: Carrier, keep: bool) -> None:
-        self.id = next(_task_ids)
-        self.carrier = carrier
-        self.keep = keep
-        self.pending: dict[Node, int] = {}
-        self.entries: dict[Node, Any] = {}
-        self.owned: set[Node] = set()
-        self.execute: set[Node] | None = None
-        self.captures: dict[Node, list[Capture]] = {}
-        self.local: dict[Any, Any] = {}
-        self.callbacks: list[Callable[[], Any]] = []
-        self.node: Node | None = None
-        self.outer: GraphTask | None = None
-        self.bare = not carrier.recording  # gradients are bare arrays
-        self.plain = True  # every node runs and nothing is captured
-        self.shared = False  # other runs were active, too: what is saved may be theirs as well
-
-    def still_needs(self, node: Node) -> bool:
-        """Whether this run has yet to execute the node."""
-        return node in self.pending
-
-
-# The run this code is called from; None outside a backward run.
-current_task: Callable[[], GraphTask | None] = _current.get
-
-
-def running_carrier() -> Carrier:
-    """The carrier of the current run."""
-    task = _current.get()
-    if task is None:
-        raise RuntimeError("a node's backward runs within a backward run only")
-    return task.carrier
-
-
-def queue_callback(callback: Callable[[], Any]) -> None:
-    """Run `callback()` at the end of the current backward run, first queued first.
-
-    Errors: RuntimeError outside a run. Source: `Variable._execution_engine.queue_callback`.
-    """
-    task = _current.get()
-    if task is None:
-        raise RuntimeError("Final callbacks can only be installed during backward pass.")
-    task.callbacks.append(callback)
 
 
 def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
@@ -126,10 +48,22 @@ def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
                 t.shared = True
     try:
         _count(task, {node: None for node, _, _ in roots})
+        task.streams = node_streams.streams_of_run(task, roots)
+        anomaly = active_guard()
+        if anomaly is not None:
+            task.guard = Guard(anomaly.sync)
         _execute(task, roots)
+        if task.streams is not None:
+            task.streams.finish()
+        if task.guard is not None:
+            task.guard.finish()
         for callback in task.callbacks:
             callback()
+        if task.deliveries:
+            deliver_all(task.deliveries)
     finally:
+        if task.streams is not None:
+            task.streams.finish()
         with _active_lock:
             _active.remove(task)
         task.entries.clear()
@@ -184,13 +118,16 @@ def restrict(task: GraphTask, roots: list[Node], targets: set[Node], run_targets
     task.execute = {node for node, yes in needed.items() if yes}
 
 
-def _join(have: Any, g: Any, carrier: Carrier) -> Any:
+def _join(task: GraphTask, have: Any, g: Any) -> Any:
     """A second gradient for a slot: keep both, to be summed by one kernel; sum when there are many
     or large ones.
     """
     if type(have) is not Pending:
         have = Pending((have,))
     have.append(g)
+    if task.streams is not None:  # summed on the stream of the node, when all have arrived
+        return have
+    carrier = task.carrier
     if len(have) >= FLUSH_COUNT or len(have) * carrier.array(g).nbytes > FLUSH_BYTES:
         have = Pending((carrier.add(have),))
     return have
@@ -204,20 +141,22 @@ def _deliver(task: GraphTask, node: Node, nr: int, g: Any) -> None:
         if have is None:
             entries[node] = g
         else:
-            entries[node] = _join(have, g, task.carrier)
+            entries[node] = _join(task, have, g)
             task.owned.add(node)
         return
     slots = entries.get(node)
     if slots is None:
         slots = entries[node] = Slots([None] * node.n_outputs)
-    slots[nr] = g if slots[nr] is None else _join(slots[nr], g, task.carrier)
+    slots[nr] = g if slots[nr] is None else _join(task, slots[nr], g)
 
 
 def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
     pending, entries, owned, carrier = task.pending, task.entries, task.owned, task.carrier
     keep = task.keep
     bare = task.bare
-    plain = task.plain = not task.captures and task.execute is None
+    special = task.streams is not None or task.guard is not None  # every node is visited
+    plain = task.plain = not task.captures and task.execute is None and not special
+    visit = _visit_specially if special else _visit
     kind = type(roots[0][2]) if plain else None  # of a gradient that needs no closer look
     chains = bare and plain  # along a chain the gradient goes straight on
     heap: list[tuple[int, Node]] = []
@@ -242,7 +181,7 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
                         else:
                             node.saved = None
                 else:
-                    grads = _visit(task, node, g)
+                    grads = visit(task, node, g)
                 del pending[node]
                 edges = node.edges
                 if len(edges) == 2 and chains and grads and not heap and node.hooks is None:
@@ -287,7 +226,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
     """
     pending, entries, bare, plain = task.pending, task.entries, task.bare, task.plain
     edges = node.edges
-    fresh: Any = node.fresh if node.hooks is None else ()
+    fresh: Any = node.fresh if node.hooks is None else ()  # post-hooks may keep what they saw
     candidate: Node | None = None
     k = 0
     for h in grads or (None,) * (len(edges) // 2):
@@ -324,7 +263,7 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
                         k += 1
                         continue
                     entries[following] = h
-                    if owned:
+                    if owned and not (task.streams is not None and task.streams.conformed):
                         task.owned.add(following)
                 else:
                     entries[following] = h
@@ -339,18 +278,29 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
     return candidate
 
 
+def _visit_specially(task: GraphTask, node: Node, g: Any) -> Any:
+    """`_visit` on the stream and device of the node, between the waits and events that needs, and
+    with a look at the gradients for detect_anomaly.
+    """
+    streams, saved = task.streams, node.saved
+    if streams is not None:
+        streams.enter(node, g)
+    grads = _visit(task, node, g)
+    if task.guard is not None:
+        task.guard.check(task, node, grads)
+    return grads if streams is None else streams.leave(node, grads, (g, saved))
+
+
 def _visit(task: GraphTask, node: Node, g: Any) -> Any:
     """A node with hooks, captures, restrictions, several outputs, or several gradients for one."""
     carrier, hooks = task.carrier, node.hooks
     task.node = node
-    if type(g) is Pending:
-        g = carrier.add(g)
-    elif type(g) is Slots:
-        g = [carrier.add(s) if type(s) is Pending else s for s in g]
     runs = task.execute is None or node in task.execute
     if hooks is not None and (runs or node in task.captures):
         task.owned.discard(node)
         g = node_hooks.before(task, node, hooks, g)
+    elif not node.sums or node in task.captures:
+        g = node_hooks.summed(carrier, g)
     if node in task.captures:
         node_hooks.capture(task, node, g)
     if not runs:

@@ -12,6 +12,7 @@ from gradhook.autograd import engine
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
 from gradhook.autograd.graph import Node, TensorMeta, next_sequence_nr, released_error
 from gradhook.autograd.inplace import check_writable, rebase_to
+from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.saved import Entry, save_one, unpack
 from gradhook.autograd.views import CUSTOM, View, edge_of
 from gradhook.modes import NO_GRAD, get_modes, set_modes, with_grad
@@ -258,6 +259,9 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
         metas.append(TensorMeta(o._a.shape, o._a.dtype, type(o._a)))
         made.append(o)
     ctx.metas = tuple(metas)
+    device = [o._a for o in made if isinstance(o, Binding.tensor) and o.is_cuda]
+    if device:
+        note_stream(ctx, device[0])
     entries: list[tuple[Entry | None, int]] = []
     tensor_outputs = [o for o in made if isinstance(o, Binding.tensor)]
     for item in saved_inputs:

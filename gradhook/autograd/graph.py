@@ -46,10 +46,11 @@ class NodeHooks:
     """Hooks of one node, made on demand.
 
     tensor: output_nr -> hooks of the tensor at that output; retains: output_nr -> GradientSlot
-    that keeps a copy; pre, post: node hooks.
+    that keeps a copy; pre, post: node hooks. stream: the CUDA stream it was recorded on and runs
+    on, None for the default one.
     """
 
-    __slots__ = ("metadata", "post", "pre", "retains", "tensor")
+    __slots__ = ("metadata", "post", "pre", "retains", "stream", "tensor")
 
     def __init__(self) -> None:
         self.tensor: dict[int, HookTable] = {}
@@ -57,6 +58,7 @@ class NodeHooks:
         self.pre = HookTable()
         self.post = HookTable()
         self.metadata: dict[Any, Any] = {}
+        self.stream: Any = None
 
 
 class Node:
@@ -70,6 +72,8 @@ class Node:
     __slots__ = ("__weakref__", "dtype", "edges", "hooks", "saved", "seq", "shape")
     multi: ClassVar[bool] = False
     leaf: ClassVar[bool] = False
+    sums: ClassVar[bool] = False  # takes the pending gradients of its slots as they are
+    follows: ClassVar[bool] = False  # has no kernels: runs on the stream its gradient comes from
     saves: ClassVar[bool] = False
     fresh: ClassVar[tuple[bool, ...]] = ()
     edge_positions: ClassVar[tuple[int, ...] | None] = None

@@ -59,7 +59,11 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
     t = getattr(record.ops, row.name)(old, *inputs, **attributes)
     _check_result(row, target, t)
     try:
-        target._a[...] = t._a
+        if len(backend.Process.devices) > 1:
+            with backend.place(target._a):
+                target._a[...] = t._a
+        else:
+            target._a[...] = t._a
     except ValueError as error:  # NumPy: assignment destination is read-only
         raise RuntimeError(
             f"{row.name}_: the memory of this tensor is read-only ({error}); it was made over a "

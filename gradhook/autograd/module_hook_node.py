@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from gradhook.autograd.engine import current_task
 from gradhook.autograd.graph import Node, TensorMeta, released_error
+from gradhook.autograd.graph_task import Pending
 from gradhook.autograd.module_hook_runners import ModuleHookRunners
 from gradhook.autograd.node_hooks import taken_back
+from gradhook.hooks.declared import DeclaredHook, leading
 from gradhook.storage import Storage
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ class BarrierNode(Node):
     __slots__ = ("metas", "multi")
     multi: bool  # type: ignore[misc]
     saves = True
+    follows = True
 
     def close(self, state: ModuleBackwardHookState, edges: Any, metas: Any) -> None:
         """All edges are known. edges: (node, output_nr, ...); metas: of their gradients."""
@@ -131,6 +134,17 @@ class BarrierNode(Node):
         self.multi = len(metas) != 1
         if not self.multi:
             self.shape, self.dtype, _ = metas[0]
+
+    @property
+    def sums(self) -> bool:  # type: ignore[override]
+        """Whether the first hook is a declared one, which runs with the accumulation."""
+        hooks = () if self.saved is None else self.hooks_of(self.saved)
+        return bool(hooks) and isinstance(hooks[0], DeclaredHook)
+
+    @staticmethod
+    def hooks_of(state: ModuleBackwardHookState) -> tuple[Any, ...]:
+        """The hooks that fire at this barrier."""
+        raise NotImplementedError
 
     @property
     def state(self) -> ModuleBackwardHookState:
@@ -164,25 +178,40 @@ class ModuleOutputHookNode(BarrierNode):
         state, slots = self.saved, g if self.multi else (g,)
         if state is None:
             raise released_error()
+        task: Any = current_task()
+        first, hooks = 0, state.pre_hooks
+        if hooks and isinstance(hooks[0], DeclaredHook):
+            slots, first = with_leading(task, slots, () if self.transparent else hooks)
         if self.transparent:
             return slots
-        task: Any = current_task()
         run = task.local.get(state)
         if run is None:
             run = task.local[state] = CallRun()
         if state.pre_hooks or not state.input_leaves:
-            return self._fire(state, task, run, slots)
+            return self._fire(state, task, run, slots, first)
         run.slots = slots
         return slots
 
     backward_recorded = backward
 
-    def _fire(self, state: ModuleBackwardHookState, task: Any, run: CallRun, slots: Any) -> Any:
+    @staticmethod
+    def hooks_of(state: ModuleBackwardHookState) -> tuple[Any, ...]:
+        return state.pre_hooks
+
+    def _fire(
+        self, state: ModuleBackwardHookState, task: Any, run: CallRun, slots: Any, first: int
+    ) -> Any:
+        """Run the pre-hooks from the first that has not run yet."""
         run.slots = slots
+        if first and first == len(state.pre_hooks) and state.input_leaves:
+            run.pre_hooks_ran = True
+            if not state.full_hooks:
+                run.slots = None
+            return slots
         layout, tensors = state.outputs, state.outputs_seen(task, run)
         if state.pre_hooks and not run.pre_hooks_ran:
             run.pre_hooks_ran = True
-            result = state.run_pre_hooks(layout.pack(tensors))
+            result = state.run_pre_hooks(layout.pack(tensors), first)
             if result is not None:
                 run.output_tensors = tensors = layout.unpack(result, tensors)
             pairs = zip(state.output_edge_indices, slots, strict=True)
@@ -201,31 +230,43 @@ class ModuleInputHookNode(BarrierNode):
 
     __slots__ = ()
 
+    @staticmethod
+    def hooks_of(state: ModuleBackwardHookState) -> tuple[Any, ...]:
+        return state.full_hooks
+
     def backward(self, g: Any) -> Any:
         state, slots = self.saved, g if self.multi else (g,)
         if state is None:
             raise released_error()
         task: Any = current_task()
         run = task.local.get(state)
+        first, hooks = 0, state.full_hooks
+        if hooks and isinstance(hooks[0], DeclaredHook):
+            fires = run is not None and run.slots is not None and not run.full_hooks_ran
+            slots, first = with_leading(task, slots, hooks if fires else ())
+            g = slots if self.multi else slots[0]
         if run is None or run.slots is None:
             state.skipped += bool(state.full_hooks)
             return slots
         if run.full_hooks_ran:
             return slots
         run.full_hooks_ran = True
+        if first and first == len(state.full_hooks):
+            run.output_tensors = run.slots = None
+            return slots
         inputs, outputs, carrier = state.inputs, state.outputs, task.carrier
         if inputs is outputs and inputs.single:  # most calls: one tensor in, one out
             x = carrier.lend(g)
             seen = run.output_tensors or [carrier.lend(run.slots[0])]
             run.input_tensors, run.output_tensors = [x], seen
-            result = state.run_full_hooks((x,), (seen[0],))
+            result = state.run_full_hooks((x,), (seen[0],), first)
             run.input_tensors = run.output_tensors = run.slots = None
             if result is None and x._a is (g._a if carrier.recording else g):
                 return slots  # observed, not changed
             return (taken_back(carrier, g, x if result is None else result[0]),)
         tensors = run.input_tensors = lent_leaves(carrier, inputs, state.input_leaves, slots)
         seen = run.output_tensors or state.outputs_seen(task, run)
-        result = state.run_full_hooks(inputs.pack(tensors), outputs.pack(seen))
+        result = state.run_full_hooks(inputs.pack(tensors), outputs.pack(seen), first)
         if result is not None:
             tensors = inputs.unpack(result, tensors)
         run.input_tensors = run.output_tensors = run.slots = None
@@ -233,6 +274,20 @@ class ModuleInputHookNode(BarrierNode):
         return [taken_back(carrier, h, tensors[position]) for position, h in pairs]
 
     backward_recorded = backward
+
+
+def with_leading(task: Any, slots: Any, hooks: tuple[Any, ...]) -> tuple[list[Any], int]:
+    """Pending slots added up, in the launch that runs the declared hooks which come first; and how
+    many those are. Under create_graph they run as other hooks do.
+    """
+    first = leading(hooks) if task.bare else []
+    add = task.carrier.add
+    found = []
+    for g in slots:
+        if g is not None and (first or type(g) is Pending):
+            g = add(g, first) if type(g) is Pending else add([g], first)
+        found.append(g)
+    return found, len(first)
 
 
 def lent_leaves(carrier: Any, layout: Any, positions: Any, slots: Any) -> list[Any]:

@@ -70,10 +70,14 @@ class ModuleHookRunners:
         """Per output leaf, what a gradient of it looks like; None for one without an edge."""
         return _by_leaf(self.outputs, self.output_edge_indices, self.output_edge_metas)
 
-    def run_pre_hooks(self, grad_outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """`hook(module, grad_output)` each; the replaced gradients, None when none was."""
+    def run_pre_hooks(
+        self, grad_outputs: tuple[Any, ...], first: int = 0
+    ) -> tuple[Any, ...] | None:
+        """`hook(module, grad_output)` each, from number `first` on; the replaced gradients, None
+        when none was.
+        """
         replaced = False
-        for hook in self.pre_hooks:
+        for hook in self.pre_hooks[first:]:
             try:
                 if counters():
                     result = self._counted(hook, grad_outputs)
@@ -88,12 +92,14 @@ class ModuleHookRunners:
         return grad_outputs if replaced else None
 
     def run_full_hooks(
-        self, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]
+        self, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...], first: int = 0
     ) -> tuple[Any, ...] | None:
-        """`hook(module, grad_input, grad_output)` each; the replaced grad_inputs, None when none
-        was. Errors: RuntimeError for gradients where no input takes one."""
+        """`hook(module, grad_input, grad_output)` each, from number `first` on; the replaced
+        grad_inputs, None when none was. Errors: RuntimeError for gradients where no input takes
+        one.
+        """
         replaced = False
-        for hook in self.full_hooks:
+        for hook in self.full_hooks[first:]:
             try:
                 if counters():
                     result = self._counted(hook, grad_inputs, grad_outputs)
@@ -122,7 +128,7 @@ class ModuleHookRunners:
 
     def _counted(self, hook: Any, *gradients: Any) -> Any:
         """Call a hook so that the transfers it causes count for its module."""
-        with profiler.inside(type(self.module).__name__):
+        with profiler.inside(self.module):
             return hook(self.module, *gradients)
 
     def _checked(

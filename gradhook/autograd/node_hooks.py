@@ -7,11 +7,14 @@ accumulation, then its post-accumulate hooks), then node post-hooks.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from gradhook import dtypes
 from gradhook.autograd.binding import Binding, make
 from gradhook.autograd.graph import Node, NodeHooks, TensorMeta
+from gradhook.autograd.graph_task import Pending, Slots
+from gradhook.hooks.declared import is_declared
 
 if TYPE_CHECKING:
     from gradhook.autograd.carriers import Carrier
@@ -129,29 +132,63 @@ def _metas(node: Node, gradients: list[Any], task: GraphTask) -> list[TensorMeta
     return metas
 
 
+def summed(carrier: Carrier, g: Any) -> Any:
+    """The gradient of a node (of each output), with what is pending added up."""
+    if type(g) is Pending:
+        return carrier.add(g)
+    if type(g) is Slots:
+        return [carrier.add(s) if type(s) is Pending else s for s in g]
+    return g
+
+
 def before(task: GraphTask, node: Node, hooks: NodeHooks, g: Any) -> Any:
-    """Tensor hooks, then retain_grad, for each output."""
+    """Tensor hooks, then retain_grad, for each output; what is pending is added up here, too."""
+    carrier = task.carrier
     gradients = (
         g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
     )
     for nr, table in hooks.tensor.items():
         if not table:
             continue
-        lending = Lending(task, [gradients[nr]])
-        meta = _metas(node, gradients, task)[nr]
-        for hook in table.snapshot():
-            result = hook(lending.tensors[0])
-            if result is not None:
-                lending.replace(
-                    [checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")]
-                )
-        gradients[nr] = lending.back()[0]
+        found = table.snapshot()
+        if table.declared and task.bare:
+            gradients[nr] = _with_declared(task, node, nr, found, gradients[nr])
+        else:
+            gradients[nr] = _called(task, node, nr, found, summed(carrier, gradients[nr]))
+    gradients = [carrier.add(h) if type(h) is Pending else h for h in gradients]
     for nr, slot in hooks.retains.items():
         if gradients[nr] is not None:
-            slot.grad = task.carrier.accumulate(slot.grad, gradients[nr], False)
+            slot.grad = carrier.accumulate(slot.grad, gradients[nr], False)
     if node.multi:
         return gradients if any(h is not None for h in gradients) else None
     return gradients[0]
+
+
+def _with_declared(task: GraphTask, node: Node, nr: int, hooks: tuple[Any, ...], g: Any) -> Any:
+    """The gradient of one output after hooks some of which are declared: those side by side run as
+    one launch, the first together with the accumulation.
+    """
+    for declared, group in groupby(hooks, is_declared):
+        if not declared:
+            g = _called(task, node, nr, tuple(group), summed(task.carrier, g))
+        elif g is not None:
+            g = task.carrier.add(g if type(g) is Pending else [g], list(group))
+    return g
+
+
+def _called(task: GraphTask, node: Node, nr: int, hooks: tuple[Any, ...], g: Any) -> Any:
+    """The gradient of one output after Python hooks."""
+    lending = Lending(task, [g])
+    meta = node.meta(nr)
+    if g is not None:
+        meta = meta._replace(array_type=type(task.carrier.array(g)))
+    for hook in hooks:
+        result = hook(lending.tensors[0])
+        if result is not None:
+            lending.replace(
+                [checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")]
+            )
+    return lending.back()[0]
 
 
 def capture(task: GraphTask, node: Node, g: Any) -> None:

@@ -15,7 +15,7 @@ from gradhook import backend, dtypes
 from gradhook.autograd.binding import Binding, make, make_at
 from gradhook.ops.table import Op
 
-_constants: dict[tuple[type, Any, Any, type], Any] = {}
+_constants: dict[Any, Any] = {}
 _MAX_CONSTANTS = 4096
 
 
@@ -23,7 +23,9 @@ def constant(value: Any, dtype: np.dtype[Any], array_type: type) -> Any:
     """A 0-d Tensor of a Python number, cached: a Python scalar would cost NumPy a second
     multiply.
     """
-    key = (type(value), value, dtype, array_type)
+    key: Any = (type(value), value, dtype, array_type)
+    if array_type is not np.ndarray:
+        key = (*key, backend.stream_key())
     found = _constants.get(key)
     if found is None:
         found = make(backend.scalar(value, dtype, array_type))
@@ -159,12 +161,46 @@ def as_array(like: Any, value: Any) -> Any:
     return np.asarray(value) if isinstance(like, np.ndarray) else backend.cupy().asarray(value)
 
 
+def elsewhere(inputs: Any) -> bool:
+    """Whether an input is on a CUDA device that is not the current one."""
+    current = None
+    for t in inputs:
+        a = getattr(t, "_a", None)
+        if a is not None and type(a) is not np.ndarray:
+            current = backend.current_index() if current is None else current
+            if a.device.id != current:
+                return True
+    return False
+
+
+def on_device(row: Op, recorder: Any, inputs: Any, attributes: dict[str, Any]) -> Any:
+    """The op on the device of its inputs, whichever is the current one.
+
+    Errors: RuntimeError when they are on several.
+    """
+    tensors = [x for x in inputs if isinstance(x, Binding.tensor)]
+    devices = {t.device for t in tensors if t.is_cuda}
+    if len(devices) > 1:
+        raise _mixed(row, tensors)
+    with backend.cupy().cuda.Device(devices.pop().index):
+        return recorder(*inputs, **attributes)
+
+
+def _mixed(row: Op, tensors: list[Any]) -> RuntimeError:
+    places = ", ".join(str(t.device) for t in tensors)
+    return backend.DeviceError(
+        f"{row.name}: Expected all tensors to be on the same device, but found at least two "
+        f"devices: {places}; move them together with .to(device)"
+    )
+
+
 def recover(
     row: Op, recorder: Any, error: Exception, inputs: Any, attributes: dict[str, Any]
 ) -> Any:
     """A forward raised: mend a 0-d CPU tensor beside CUDA tensors, else say in words what did not
     fit.
     """
+    backend.check_fork()
     tensors = [x for x in inputs if isinstance(x, Binding.tensor)]
     kinds = {type(t._a) for t in tensors}
     if len(kinds) > 1:
@@ -179,12 +215,7 @@ def recover(
                 make(backend.scalar(t._a[()], t._a.dtype, like)) if t in zero else t for t in inputs
             ]
             return recorder(*moved, **attributes)
-        places = ", ".join(str(t.device) for t in tensors)
-        raise RuntimeError(
-            f"{row.name}: Expected all tensors to be on the same device, but found at least two "
-            f"devices: {places}; "
-            "move them together with .to(device)"
-        ) from error
+        raise _mixed(row, tensors) from error
     shapes = [tuple(t._a.shape) for t in tensors]
     described = ", ".join(f"{tuple(t._a.shape)} {dtypes.of(t._a.dtype).name}" for t in tensors)
     if isinstance(error, ValueError | IndexError | TypeError) and not isinstance(

@@ -15,11 +15,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from gradhook.autograd import saved
-from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.autograd.carriers import ARRAY_MODULES, Forwards
 from gradhook.autograd.graph import TensorMeta, new, next_sequence_nr
+from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.op_node import BackwardText, define, is_output, plan_of
 from gradhook.autograd.source import forward_text
+from gradhook.backend import Process, on_change
+from gradhook.kernels.registry import KERNELS
 from gradhook.modes import get_modes
 from gradhook.ops.table import TABLE, Op
 
@@ -72,6 +77,8 @@ def runtime_scope() -> dict[str, Any]:
         "new": new,
         "seq": next_sequence_nr,
         "make": binding.make,
+        "ndarray": np.ndarray,
+        "note_stream": note_stream,
         "mark_inference": binding.mark_inference,
         **{n: getattr(operands, n) for n in OPERANDS},
         **{n: getattr(views, n) for n in ("attach", "derive", "derive_all", "edge_of", "refresh")},
@@ -79,10 +86,28 @@ def runtime_scope() -> dict[str, Any]:
     }
 
 
-OPERANDS = ("array_of", "as_array", "operands", "operator_operands", "recover", "with_number")
+OPERANDS = (
+    "array_of", "as_array", "elsewhere", "on_device", "operands", "operator_operands", "recover",
+    "with_number",
+)  # fmt: skip
 
 
-RESERVED = frozenset("arrays error found m needs node out outs t ts xp".split())
+RESERVED = frozenset("arrays error found m needs node out outs t ts v xp".split())
+
+
+_written: list[tuple[RecorderText, Any]] = []
+
+
+def _rewrite() -> None:
+    """CUDA, or a second device, came into use: the recorders made so far get their new text, so
+    that a program which uses NumPy only never pays for it.
+    """
+    for text, recorder in _written:
+        recorder.__code__ = text.written().__code__
+        text.scope["RECORDER"] = recorder
+
+
+on_change(_rewrite)
 
 
 class RecorderText:
@@ -116,11 +141,19 @@ class RecorderText:
         row = self.row
         for name, value in row.attributes.items():
             self.scope[f"d_{name}"] = value
-        text = "\n".join(self.recorder_text()) + "\n"
-        made: Callable[..., Any] = define(text, row.name, f"recorder {row.name}", self.scope)
+        made: Callable[..., Any] = self.written()
         self.scope["RECORDER"] = made
         made.__doc__ = row.doc
+        _written.append((self, made))
         return made
+
+    def written(self) -> Any:
+        """The function of the text as it must be now: with streams once CUDA is in use, and with
+        devices once two are.
+        """
+        self.devices = len(Process.devices)
+        text = "\n".join(self.recorder_text()) + "\n"
+        return define(text, self.row.name, f"recorder {self.row.name}", self.scope)
 
     def signature(self) -> str:
         row = self.row
@@ -139,6 +172,10 @@ class RecorderText:
         lines = [f"def {row.name}({self.signature()}):"]
         emit = lines.append
         attributes = "".join(f", {n}={n}" for n in row.attributes)
+        given = row.inputs[0] if row.variadic else "(" + "".join(f"{n}, " for n in row.inputs) + ")"
+        if self.devices > 1:
+            emit(f"    if elsewhere({given}):")
+            emit(f"        return on_device(ROW, RECORDER, {given}, dict({attributes[2:]}))")
         if row.variadic:
             name = row.inputs[0]
             emit(f"    try: arrays = tuple([t._a for t in {name}])")
@@ -154,7 +191,10 @@ class RecorderText:
         places = {"xp": "xp", **{n: f"{n}_a" for n in row.inputs}, **{n: n for n in row.attributes}}
         expression = forward_text(row, places)
         emit("    try:")
-        if expression is None or len(expression) > 200:
+        if row.name in KERNELS:
+            self.scope["FORWARDS"] = Forwards(row)
+            emit(f"        out = FORWARDS[type({first})]({arrays}{attributes})")
+        elif expression is None or len(expression) > 200:
             emit(f"        out = FORWARD(MODULES[type({first})], {arrays}{attributes})")
         else:
             emit(
@@ -162,8 +202,7 @@ class RecorderText:
                 + f"out = {expression}"
             )
         emit("    except Exception as error:")
-        shown = row.inputs[0] if row.variadic else "(" + "".join(f"{n}, " for n in row.inputs) + ")"
-        emit(f"        return recover(ROW, RECORDER, error, {shown}, dict({attributes[2:]}))")
+        emit(f"        return recover(ROW, RECORDER, error, {given}, dict({attributes[2:]}))")
         if self.multi:
             emit(
                 f"    outs = tuple([o if type(o) is type({first}) else as_array({first}, o) for o "
@@ -255,7 +294,10 @@ class RecorderText:
             return
         for n in self.differentiable:
             guard = f"{n} is not None and " if n in row.optional else ""
-            lines.append(f"{pad}if {guard}{n}._view is not None: refresh({n})")
+            # a view, or the alias at a barrier: refreshed when its base has another node since
+            lines.append(f"{pad}if {guard}(v := {n}._view) is not None and (")
+            lines.append(f"{pad}    v.base._node is not v.base_node or v.base._view is not None")
+            lines.append(f"{pad}): refresh({n})")
             lines.append(
                 f"{pad}{n}_e = {n}._node"
                 + (f" if {n} is not None else None" if n in row.optional else "")
@@ -309,6 +351,9 @@ class RecorderText:
         for n in self.plan.save_list(mask):
             parts.append(self.emit_save(lines, pad, n))
         emit(f"{pad}node.saved = ({''.join(p + ', ' for p in parts)})")
+        if self.devices:
+            out = "outs[0]" if self.multi else "out"
+            emit(f"{pad}if type({out}) is not ndarray: note_stream(node, {out})")
         if self.multi:
             outputs = row.differentiable
             emit(f"{pad}attach(ts, node, {outputs!r})")

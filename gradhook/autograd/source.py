@@ -14,6 +14,8 @@ import inspect
 import textwrap
 from typing import Any
 
+from gradhook.autograd.carriers import Forwards
+from gradhook.kernels.registry import KERNELS
 from gradhook.ops.table import TABLE, Op
 
 
@@ -129,7 +131,9 @@ def formula_text(row: Op, name: str, names: dict[str, str]) -> str | None:
 
 
 class _Direct(ast.NodeTransformer):
-    """`xp.f(x)` as `op_f(module, x)`: the forward itself, on a bare array's module."""
+    """`xp.f(x)` as `op_f(module, x)`: the forward itself, on a bare array's module; as
+    `op_f[type(g)](x)` where some module has a kernel.
+    """
 
     def __init__(self) -> None:
         self.ops: dict[str, Any] = {}
@@ -139,7 +143,11 @@ class _Direct(ast.NodeTransformer):
         f = node.func
         if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == "xp":
             row = TABLE[f.attr]
-            if not row.composite:
+            if row.name in KERNELS and not row.composite:
+                self.ops[f"op_{f.attr}"] = Forwards(row)
+                kind = ast.Call(ast.Name("type"), [ast.Name("g")], [])
+                node.func = ast.Subscript(ast.Name(f"op_{f.attr}"), kind)
+            elif not row.composite:
                 self.ops[f"op_{f.attr}"] = row.forward
                 node.func = ast.Name(f"op_{f.attr}")
                 node.args.insert(0, ast.Name("module"))

@@ -17,6 +17,8 @@ from gradhook.autograd import record
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
 from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS
 from gradhook.autograd.graph import Node, new, next_sequence_nr, released_error
+from gradhook.autograd.node_streams import note_stream
+from gradhook.backend import Process
 from gradhook.modes import Modes, get_modes, set_modes, with_grad
 from gradhook.ops.table import TABLE, Op
 
@@ -142,6 +144,8 @@ class CopySlices(Node):
         node = edge_of(base)
         self.seq = next_sequence_nr()
         self.hooks = None
+        if Process.started and backend.is_cupy(base._a):
+            note_stream(self, base._a)
         self.saved = (fn,)
         self.shape = base._a.shape
         self.dtype = base._a.dtype

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeAlias
 
+from gradhook.hooks.declared import is_declared
 from gradhook.hooks.handle import RemovableHandle, draw_past
 
 Hook: TypeAlias = Callable[..., Any]
@@ -30,15 +31,17 @@ class HookTable(OrderedDict[int, Hook]):
     ids. Equality is OrderedDict's and ignores flags.
     """
 
-    __slots__ = ("_entries", "_flags", "_hooks")
+    __slots__ = ("_entries", "_flags", "_hooks", "declared")
 
     _hooks: tuple[Hook, ...] | None
     _entries: tuple[Entry, ...] | None
     _flags: dict[int, frozenset[str]]
+    declared: bool  # whether the last snapshot holds declared hooks
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._hooks = self._entries = None
         self._flags = {}
+        self.declared = False
         super().__init__(*args, **kwargs)
 
     # ---- what firing uses
@@ -49,6 +52,7 @@ class HookTable(OrderedDict[int, Hook]):
         if hooks is None:
             with _lock:
                 hooks = self._hooks = tuple(self.values())
+                self.declared = any(map(is_declared, hooks))
         return hooks
 
     def items_snapshot(self) -> tuple[Entry, ...]:

@@ -28,7 +28,10 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         self._has_hooks or e.forward or e.forward_pre
         or e.full_backward or e.full_backward_pre or e.legacy_backward
     ):  # fmt: skip
-        return _call_with_hooks(self, args, kwargs)
+        own = self.__dict__
+        if not e.forward and not own.get("_forward_hooks"):
+            return _call(self, own, args, kwargs, _NONE, None)
+        return _call_with_forward_hooks(self, own, args, kwargs)
     return self.forward(*args, **kwargs)
 
 
@@ -45,16 +48,15 @@ def _hooks(shared: HookTable, own: HookTable | None) -> tuple[Any, ...]:
     return (*shared.snapshot(), *own.snapshot()) if shared else own.snapshot()
 
 
-def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    own, shared = module.__dict__.get("_forward_hooks"), everywhere.forward
-    if not own and not shared:
-        return _call(module, args, kwargs, _NONE, None)
-    forward_hooks = _entries(shared, own)
+def _call_with_forward_hooks(
+    module: Any, own: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    forward_hooks = _entries(everywhere.forward, own.get("_forward_hooks"))
     ran: set[int] = set()
     if not any("always_call" in flags for _, _, flags in forward_hooks):
-        return _call(module, args, kwargs, forward_hooks, ran)
+        return _call(module, own, args, kwargs, forward_hooks, ran)
     try:
-        return _call(module, args, kwargs, forward_hooks, ran)
+        return _call(module, own, args, kwargs, forward_hooks, ran)
     except BaseException:
         for key, hook, flags in forward_hooks:
             if "always_call" in flags and key not in ran:
@@ -74,8 +76,16 @@ def _call_always(module: Any, args: Any, kwargs: Any, hook: Any, flags: frozense
         )
 
 
-def _call(module: Any, args: Any, kwargs: Any, forward_hooks: tuple[Entry, ...], ran: Any) -> Any:
-    own, e = module.__dict__, everywhere
+def _call(
+    module: Any,
+    own: dict[str, Any],
+    args: Any,
+    kwargs: Any,
+    forward_hooks: tuple[Entry, ...],
+    ran: Any,
+) -> Any:
+    """own: the module's `__dict__`, where its hook tables are."""
+    e = everywhere
     if e.forward_pre or own.get("_forward_pre_hooks"):
         for _, hook, flags in _entries(e.forward_pre, own.get("_forward_pre_hooks")):
             args, kwargs = _run_forward_pre(module, hook, flags, args, kwargs)

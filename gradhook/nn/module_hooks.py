@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from gradhook.autograd.host_hooks import host_hook
 from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
 
@@ -114,27 +115,29 @@ class ModuleHooks:
         return self._forward_hooks.add(hook, prepend=prepend, flags=flags)
 
     def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., Any], prepend: bool = False, *, host: bool = False
     ) -> RemovableHandle:
         """`hook(module, grad_output)` when the gradients of the outputs have arrived; a tuple
         replaces them.
 
-        grad_output: a tuple, an entry an output, None where none arrived. Source: torch.nn.Module.
+        grad_output: a tuple, an entry an output, None where none arrived. host: the hook observes
+        NumPy copies, which the device does not wait for. Source: torch.nn.Module.
         """
-        return self._backward_pre_hooks.add(hook, prepend=prepend)
+        return self._backward_pre_hooks.add(host_hook(hook, host), prepend=prepend)
 
     def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., Any], prepend: bool = False, *, host: bool = False
     ) -> RemovableHandle:
         """`hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a
         tuple replaces them.
 
         grad_input: a tuple, an entry a positional argument, None for one that is no Tensor, needs
-        no gradient or got none. Errors: RuntimeError beside legacy hooks. Source: torch.nn.Module.
+        no gradient or got none. host: the hook observes NumPy copies, which the device does not
+        wait for. Errors: RuntimeError beside legacy hooks. Source: torch.nn.Module.
         """
         if self._is_full_backward_hook is False:
             raise RuntimeError(MIXED)
-        handle = self._backward_hooks.add(hook, prepend=prepend)
+        handle = self._backward_hooks.add(host_hook(hook, host), prepend=prepend)
         self._is_full_backward_hook = True
         return handle
 

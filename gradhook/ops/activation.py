@@ -6,15 +6,28 @@ from typing import Any
 
 from gradhook.dtypes import accumulation
 from gradhook.ops.axes import wrap, wrap_all
+from gradhook.ops.selection import SMALL, cleared
 from gradhook.ops.special import error_function
 from gradhook.ops.table import composite, op
+
+
+@op(method=False, linear=True, grad=lambda xp, g, y: xp.relu_vjp(g, y), y=None)
+def relu_vjp(xp: Any, grad: Any, y: Any) -> Any:
+    """grad where y > 0 or NaN, else 0: the gradient of relu, y being its result.
+
+    grad, y: one shape. Result: that shape, dtype of grad.
+    """
+    off = y <= 0
+    if grad.size > SMALL and grad.dtype.kind == "f":
+        return cleared(xp, grad, off)
+    return xp.where(off, 0, grad)
 
 
 @op(
     torch="relu(input)",
     aliases=("nn.functional.relu",),
     inplace=True,
-    x=lambda xp, g, out: xp.masked_fill(g, out <= 0, value=0),
+    x=lambda xp, g, out: xp.relu_vjp(g, out),
 )
 def relu(xp: Any, x: Any) -> Any:
     """x where positive, else 0; the gradient at 0 is 0.
@@ -72,7 +85,19 @@ def _shifted(xp: Any, x: Any, axis: int) -> Any:
     return x - x.max(axis=axis, keepdims=True)
 
 
-@op(torch=None, x=lambda xp, g, out, axis: out * (g - xp.sum(g * out, axis=axis, keepdims=True)))
+@composite(method=False)
+def softmax_vjp(xp: Any, g: Any, out: Any, *, axis: int) -> Any:
+    """Gradient of softmax. g, out: one shape. Result: that shape."""
+    return out * (g - xp.sum(g * out, axis=axis, keepdims=True))
+
+
+@composite(method=False)
+def log_softmax_vjp(xp: Any, g: Any, out: Any, *, axis: int) -> Any:
+    """Gradient of log_softmax. g, out: one shape. Result: that shape."""
+    return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
+
+
+@op(torch=None, x=lambda xp, g, out, axis: xp.softmax_vjp(g, out, axis=axis))
 def softmax(xp: Any, x: Any, *, axis: int) -> Any:
     """exp(x) over its sum along `axis`. x: any shape, floating. Result: shape and dtype of x."""
     axis = wrap(axis, x.ndim)
@@ -82,7 +107,7 @@ def softmax(xp: Any, x: Any, *, axis: int) -> Any:
     return (powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype, copy=False)
 
 
-@op(torch=None, x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
+@op(torch=None, x=lambda xp, g, out, axis: xp.log_softmax_vjp(g, out, axis=axis))
 def log_softmax(xp: Any, x: Any, *, axis: int) -> Any:
     """Logarithm of softmax along `axis`. x: any shape, floating. Result: shape and dtype of x."""
     axis = wrap(axis, x.ndim)

@@ -6,9 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 Shape = tuple[int, ...]
 Axis = int | Sequence[int] | None
+
+
+def accumulate_at(xp: Any, target: Any, index: Any, values: Any) -> None:
+    """Add values at target[index] in place; repeated positions sum.
+
+    CuPy's add.at takes no complex numbers; those are added by their parts, which are views.
+    """
+    if target.dtype.kind == "c" and type(target).__module__ != "numpy":
+        xp.add.at(target.real, index, values.real)
+        xp.add.at(target.imag, index, values.imag)
+    else:
+        xp.add.at(target, index, values)
 
 
 def wrap(axis: int, ndim: int) -> int:

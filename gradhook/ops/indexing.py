@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradhook.ops.axes import wrap
+from gradhook.ops.axes import accumulate_at, wrap
 from gradhook.ops.table import op
 
 
@@ -77,11 +77,11 @@ def positions(xp: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
 def add_at(xp: Any, target: Any, index: tuple[Any, ...], values: Any) -> None:
     """Add values at target[index] in place; repeated positions sum. target: contiguous."""
     if values.size <= SMALL:
-        xp.add.at(target, index, values)
+        accumulate_at(xp, target, index, values)
         return
     flat = positions(xp, target.shape, index)
     values = xp.broadcast_to(values, flat.shape).ravel().astype(target.dtype, copy=False)
-    xp.add.at(target.reshape(-1), flat.ravel(), values)
+    accumulate_at(xp, target.reshape(-1), flat.ravel(), values)
 
 
 SMALL = 512  # elements up to which NumPy's add.at of several dimensions is the faster
@@ -202,7 +202,7 @@ def index_add(xp: Any, x: Any, index: Any, source: Any, *, axis: int, alpha: Any
     if x.ndim == 0:
         return result + source.reshape(-1).sum() * alpha
     where = (*(slice(None),) * wrap(axis, x.ndim), index.reshape(-1))
-    xp.add.at(result, where, source * x.dtype.type(alpha))
+    accumulate_at(xp, result, where, source * x.dtype.type(alpha))
     return result
 
 

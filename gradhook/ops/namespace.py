@@ -7,12 +7,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from gradhook.kernels.registry import with_kernel
 from gradhook.ops.table import TABLE
 
 
 class TableNamespace:
     """The table's functions over bare arrays of one module; `xp.exp(x)` is the table's `exp` on
-    numpy or cupy.
+    numpy or cupy, on cupy its hand-written kernel where there is one.
 
     Attributes are bound on first use. AttributeError names an op that the table lacks.
     """
@@ -27,7 +28,8 @@ class TableNamespace:
                 f"the op table has no {name!r}; formulas and composites may only use table "
                 f"functions"
             )
-        bound = partial(row.forward, self if row.composite else self._module)
+        forward = partial(row.forward, self if row.composite else self._module)
+        bound = with_kernel(name, self._module, forward)
         setattr(self, name, bound)
         return bound
 

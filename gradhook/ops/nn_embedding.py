@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from gradhook.ops.axes import accumulate_at
 from gradhook.ops.table import op
 
 Array = Any
@@ -83,7 +84,7 @@ def scatter_rows(
         indices = xp.where(scale != 0, indices, 0)
         grad = grad * scale.reshape((*indices.shape, *(1,) * (len(shape) - 1)))
     out = xp.zeros(tuple(shape), dtype=grad.dtype)
-    xp.add.at(out, indices.reshape(-1), grad.reshape(prod(indices.shape), *shape[1:]))
+    accumulate_at(xp, out, indices.reshape(-1), grad.reshape(prod(indices.shape), *shape[1:]))
     return out
 
 
@@ -97,8 +98,9 @@ def _row_scale(
         return None
     if not by_frequency:
         return xp.asarray(indices != skip, dtype=dtype)
-    kept = True if skip is None else indices != skip
-    safe = xp.where(kept, indices, 0)
+    kept = None if skip is None else indices != skip
+    safe = indices if kept is None else xp.where(kept, indices, 0)
     counts = xp.zeros(shape[0], dtype=dtype)  # not bincount: on a device it waits for the maximum
     xp.add.at(counts, safe.reshape(-1), 1)
-    return xp.asarray(kept / xp.maximum(counts[safe], 1), dtype=dtype)
+    often = xp.maximum(counts[safe], 1)
+    return xp.asarray((1 if kept is None else kept) / often, dtype=dtype)

@@ -6,6 +6,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from gradhook.dtypes import accumulation
 from gradhook.ops.table import op
 
@@ -35,8 +37,8 @@ def _mismatch(x: Array, weight: Array) -> RuntimeError:
 
 
 @lru_cache(256)
-def _ones(xp: Any, n: int, kind: str, device: Any) -> Array:
-    """n ones, kept: the same for every bias of that many rows on this device."""
+def _ones(xp: Any, n: int, kind: str) -> Array:
+    """n ones, kept: the same for every bias of that many rows."""
     return xp.ones(n, kind)
 
 
@@ -101,6 +103,7 @@ def linear_bias(xp: Any, grad: Array) -> Array:
     Result: (out,). One reduction, where conform would need several calls.
     """
     rows = grad if grad.ndim == 2 else _rows(grad)
-    if len(rows) < 4096 and grad.dtype.char in "fd":  # a product with ones: half NumPy's reduction
-        return xp.dot(_ones(xp, len(rows), grad.dtype.char, grad.device), rows)
+    if type(rows) is np.ndarray and len(rows) < 4096 and grad.dtype.char in "fd":
+        # a product with ones: half NumPy's reduction
+        return xp.dot(_ones(xp, len(rows), grad.dtype.char), rows)
     return xp.add.reduce(rows, 0, accumulation(grad.dtype)).astype(grad.dtype, copy=False)

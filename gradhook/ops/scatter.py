@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from gradhook.ops.axes import wrap
+from gradhook.ops.axes import accumulate_at, wrap
 from gradhook.ops.elementwise import element
 from gradhook.ops.table import op
 
@@ -105,7 +105,7 @@ def scatter_zeros(
         if unique:
             result.reshape(-1)[flat] = x.ravel()
         else:
-            xp.add.at(result.reshape(-1), flat, x.ravel())
+            accumulate_at(xp, result.reshape(-1), flat, x.ravel())
     return result.reshape(shape)
 
 
@@ -116,7 +116,7 @@ def _scattered(xp: Any, x: Any, index: Any, src: Any, axis: int, add: bool) -> A
         shape, at = _lift(x.shape, index)
         flat = _flat(xp, shape, at, axis).ravel()
         if add:
-            xp.add.at(result.reshape(-1), flat, src.ravel())
+            accumulate_at(xp, result.reshape(-1), flat, src.ravel())
         else:
             result.reshape(-1)[flat] = src.ravel() if src.ndim else src
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradhook.ops.axes import accumulate_at
 from gradhook.ops.scatter import _check, _flat, _lift, _refuse_dtypes, _sources
 from gradhook.ops.table import composite, op
 
@@ -132,7 +133,7 @@ def scatter_reduce(
         start = {"prod": 1, "amax": _least(xp, x.dtype), "amin": _most(xp, x.dtype)}.get(reduce, 0)
         target[flat] = start
     if _UFUNCS[reduce] == "add":
-        xp.add.at(target, flat.ravel(), values.ravel())
+        accumulate_at(xp, target, flat.ravel(), values.ravel())
     else:  # within one step along the axis no place occurs twice; CuPy has no multiply.at
         ufunc = getattr(xp, _UFUNCS[reduce])
         for k in range(at.shape[axis]):

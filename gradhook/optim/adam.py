@@ -8,6 +8,7 @@ import numpy as np
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.optim import multi_tensor
 from gradhook.optim.optimizer import Group, Optimizer, check_lr
 from gradhook.storage import bump
 from gradhook.tensor import Tensor
@@ -79,16 +80,16 @@ class Adam(Optimizer):
         super().__init__(params, defaults)
 
     def update(self, group: Group) -> None:
-        """One step of one group: thirteen array calls a parameter, in place."""
+        """One step of one group: one launch on CuPy, else thirteen array calls a parameter."""
         lr, decay, eps = group["lr"], group["weight_decay"], group["eps"]
         beta1, beta2 = (float(b) for b in group["betas"])
-        for p in group["params"]:
+        for p in multi_tensor.adam(self, group):
             slot = p._slot
             if slot is None or slot.grad is None:
                 continue
             a, g = p._a, slot.grad._a
             xp = ARRAY_MODULES[type(a)]
-            state = self.state[p] or self._start(p, group)
+            state = self.state[p] or self.start_state(p, group)
             out = self.scratch(a)
             if group["maximize"]:
                 g = -g
@@ -122,7 +123,7 @@ class Adam(Optimizer):
             bump(state["exp_avg"])
             bump(state["exp_avg_sq"])
 
-    def _start(self, p: Tensor, group: Group) -> dict[str, Any]:
+    def start_state(self, p: Tensor, group: Group) -> dict[str, Any]:
         """The state of a parameter before its first step."""
         xp = ARRAY_MODULES[type(p._a)]
         state: dict[str, Any] = self.state[p]

@@ -14,6 +14,7 @@ import numpy as np
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
 from gradhook.modes import enable_grad
+from gradhook.optim import multi_tensor
 from gradhook.tensor import Tensor
 
 Group = dict[str, Any]
@@ -142,7 +143,7 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for group in self.param_groups:
-            for p in group["params"]:
+            for p in group["params"] if set_to_none else multi_tensor.zero(group["params"]):
                 slot = p._slot
                 if slot is None or slot.grad is None:
                     continue

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.optim import multi_tensor
 from gradhook.optim.optimizer import Group, Optimizer, check_lr
 from gradhook.storage import bump
 
@@ -54,11 +55,13 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def update(self, group: Group) -> None:
-        """One step of one group: two array calls a parameter without momentum and decay."""
+        """One step of one group: one launch on CuPy, else two array calls a parameter without
+        momentum and decay.
+        """
         lr, decay = group["lr"], group["weight_decay"]
         momentum, maximize = group["momentum"], group["maximize"]
         dtype = kind = None
-        for p in group["params"]:
+        for p in multi_tensor.sgd(self, group):
             slot = p._slot
             if slot is None or slot.grad is None:
                 continue
@@ -77,6 +80,13 @@ class SGD(Optimizer):
                 d = self._with_momentum(p, group, d, out)
             subtract(a, multiply(d, rate, out=out), out=a)
             bump(p)
+
+    def start_buffer(self, p: Any) -> Any:
+        """The momentum buffer of a parameter before its first step, uninitialised."""
+        a = p._a
+        buffer = make(ARRAY_MODULES[type(a)].empty(a.shape, a.dtype))
+        self.state[p]["momentum_buffer"] = buffer
+        return buffer
 
     def _with_momentum(self, p: Any, group: Group, d: Any, out: Any) -> Any:
         """Move the momentum buffer, and what to subtract then."""

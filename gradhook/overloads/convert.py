@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gradhook import backend, dtypes
+from gradhook import backend, dtypes, streams
 from gradhook.overloads.recorded import ops
 from gradhook.tensor import Tensor
 
@@ -27,7 +27,7 @@ _CASTS = {
     "cdouble": dtypes.complex128,
 }
 FUNCTIONS: tuple[str, ...] = ()
-METHODS = ("to", "type", "type_as", "cpu", "cuda", *_CASTS)
+METHODS = ("to", "type", "type_as", "cpu", "cuda", "record_stream", *_CASTS)
 PROPERTIES: tuple[str, ...] = ()
 RENAMED = {name: f"{name}_" for name in _CASTS} | {"type": "type_"}
 
@@ -67,12 +67,12 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def moved(x: Tensor, device: Any) -> Tensor:
     """x on a device, itself where it is there. The gradient comes back to the device of x."""
-    if backend.to_device(x._a, device) is x._a:
+    source = x.device
+    target = backend.resolved(device)
+    if source == target:
         return x
-    move, back = (
-        partial(backend.to_device, device=device),
-        partial(backend.to_device, device=x.device),
-    )
+    move = partial(backend.to_device, device=target)
+    back = partial(backend.to_device, device=source)
     return ops.transfer(x, move=move, back=back)
 
 
@@ -91,6 +91,17 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor
     return moved(
         self, backend.device(device or "cuda") if not isinstance(device, backend.device) else device
     )
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Keep this tensor's memory, when the tensor has died, until `stream` has done what is queued
+    on it then. For a tensor made on one stream and used on another.
+
+    Errors: RuntimeError for a CPU tensor.
+    """
+    if not self.is_cuda:
+        raise RuntimeError("record_stream: found a CPU tensor, expected one on a CUDA device")
+    self._a = streams.guarded(self._a, stream)
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:

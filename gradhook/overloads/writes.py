@@ -66,10 +66,12 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """self becomes src, broadcast and cast.
+    """self becomes src, broadcast and cast; src may be on another device.
 
     Errors: RuntimeError when src does not broadcast to self.
     """
+    if isinstance(src, Tensor) and src.device != self.device:
+        src = src.to(self.device)
     return write(TABLE["copy"], self, src)
 
 

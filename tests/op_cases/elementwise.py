@@ -116,6 +116,7 @@ ROWS = {
             ),
         ),
     ],
+    "relu_vjp": case(normal(3, 4), apart(3, 4), ref=lambda g, y: g * (y > 0)),
     "softmax": case(
         normal(3, 4), axis=-1, ref=lambda x, axis: along(scipy.special.softmax, x, axis)
     ),

@@ -20,8 +20,7 @@ def _dropped(
     if p == 1.0:
         result = xp.multiply(input, 0.0)
     else:
-        kept = default_generator.random(shape, a.dtype, like=a) >= p
-        result = xp.multiply(input, make(kept * a.dtype.type(1 / (1 - p))))
+        result = xp.multiply(input, make(default_generator.dropout(shape, a.dtype, p, like=a)))
     return input.copy_(result) if inplace else result
 
 

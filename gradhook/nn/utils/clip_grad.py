@@ -6,15 +6,26 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from gradhook import backend
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
 from gradhook.creation import tensor as make_tensor
+from gradhook.kernels import optimizer as kernels
+from gradhook.kernels.launch import is_plain
 from gradhook.storage import bump
 from gradhook.tensor import Tensor
 
 
 def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [parameters] if isinstance(parameters, Tensor) else list(parameters)
+
+
+def _take_kernels(arrays: list[Any]) -> bool:
+    """Whether one launch norms and one clips these: contiguous CuPy arrays of one dtype."""
+    if not arrays or not backend.is_cupy(arrays[0]):
+        return False
+    distinct = len({a.data.ptr for a in arrays}) == len(arrays)
+    return distinct and all([backend.is_cupy(a) and a.size for a in arrays]) and is_plain(*arrays)
 
 
 def _norm(xp: Any, a: Any, norm_type: float) -> Any:
@@ -88,6 +99,11 @@ def clip_grad_norm_(
     """
     listed = _listed(parameters)
     grads = [p.grad for p in listed if p.grad is not None]
+    if norm_type == 2 and not error_if_nonfinite and _take_kernels([g._a for g in grads]):
+        norm: Tensor = make(kernels.clip_norm([g._a for g in grads], float(max_norm)))
+        for g in grads:
+            bump(g)
+        return norm
     total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(listed, max_norm, total, foreach)
     return total

@@ -1,0 +1,11 @@
+"""Device code: the sources in kernels/, how they are compiled and launched, and what they compute.
+
+sources finds the files; launch compiles and launches and is where launches and bytes are counted;
+registry says which table function has a kernel. Importing this costs no CuPy.
+"""
+
+from gradhook.kernels import elements, loss, rows  # they register their kernels
+from gradhook.kernels.accumulation import accumulate
+from gradhook.kernels.sources import names, source, status, where
+
+__all__ = ["accumulate", "elements", "loss", "names", "rows", "source", "status", "where"]

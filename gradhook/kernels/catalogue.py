@@ -1,0 +1,58 @@
+"""Every kernel there is, for the checks that go over all of them: NVRTC, native, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradhook.kernels import accumulation, elements, gradient, loss, optimizer, rows
+from gradhook.kernels.gradient import Stage
+from gradhook.kernels.launch import C_TYPES, General, Kernel
+
+DTYPES = tuple(C_TYPES)
+_COUNTS = (1, 2, 3, 8, 17)
+# A chain with every stage that device hooks have, and one that only observes.
+FULL_CHAIN = (
+    Stage("scale<{F}>(g, {0})", (0.5,)),
+    Stage("clip_value<{F}>(g, {0}, {1})", (-1.0, 1.0)),
+    Stage("nan_to_num<{F}>(g, {0}, {1}, {2})", (0.0, 1.0, -1.0)),
+    Stage(noted=True, observes=True, bins=True, decay=0.9),
+    Stage("g * norm_factor<{F}>({noted}, {0})", (1.0,), noted=True),
+    Stage(noted=True, observes=True),
+)
+CHAINS = (FULL_CHAIN[:1], FULL_CHAIN[:4], FULL_CHAIN, FULL_CHAIN[3:4])
+
+
+def kernels(dtype: str) -> Iterator[Kernel]:
+    """The kernels of contiguous arrays of one dtype."""
+    for count in _COUNTS:
+        yield accumulation.contiguous(count, dtype)
+    for name in rows.BODIES:
+        yield rows.row_kernel(name, dtype)
+    yield rows.column_kernel(dtype)
+    yield loss.loss_kernel(dtype)
+    yield loss.input_kernel(dtype)
+    for element in elements.ELEMENT_KERNELS:
+        yield element.kernel(dtype)
+    for name, arrays in (("sgd", 2), ("sgd", 3), ("adam", 4), ("adam", 5), ("fill", 1)):
+        yield optimizer.step_kernel(name, arrays, dtype)
+    yield optimizer.squares_kernel(dtype)
+    yield optimizer.clip_kernel(dtype)
+
+
+def chains(dtype: str) -> Iterator[Kernel]:
+    """Kernels composed of stages; they share names, so each is a source of its own."""
+    for count in (1, 8):
+        for chain in CHAINS:
+            forms = tuple([gradient.form(s) for s in chain])
+            yield gradient.contiguous(count, dtype, forms, count > 1 or bool(chain[0].change))
+
+
+def general(dtype: str) -> Iterator[General]:
+    """The kernels of any layout, which CuPy generates."""
+    half = C_TYPES[dtype][0] != C_TYPES[dtype][1]
+    for count in (1, 7, 16):
+        yield accumulation.general_text(count, half)
+    for element in elements.ELEMENT_KERNELS:
+        yield element.general_text(dtype)
+    for count in (1, 8):
+        yield gradient.general_text(count, dtype, tuple([gradient.form(s) for s in FULL_CHAIN]))

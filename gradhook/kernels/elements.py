@@ -1,0 +1,68 @@
+"""Element kernels: gelu and its gradient, that of relu, and dropout's mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradhook import backend
+from gradhook.kernels.launch import C_TYPES, ElementKernel
+from gradhook.kernels.registry import kernel_for
+
+GELU = {
+    "none": ElementKernel("gelu", "elements", 1, "gelu<F>(x0)"),
+    "tanh": ElementKernel("gelu_tanh", "elements", 1, "gelu_tanh<F>(x0)"),
+}
+GELU_VJP = {
+    "none": ElementKernel("gelu_vjp", "elements", 2, "gelu_vjp<F>(x0, x1)"),
+    "tanh": ElementKernel("gelu_tanh_vjp", "elements", 2, "gelu_tanh_vjp<F>(x0, x1)"),
+}
+RELU_VJP = ElementKernel("relu_vjp", "elements", 2, "relu_vjp<F>(x0, x1)")
+DROPOUT = ElementKernel(
+    "dropout_factor",
+    "elements",
+    0,
+    "dropout_factor<F>(seed, offset, i, p)",
+    (
+        ("unsigned long long", np.uint64, "seed"),
+        ("unsigned long long", np.uint64, "offset"),
+        ("float", np.float32, "p"),
+    ),
+)
+ELEMENT_KERNELS = (*GELU.values(), *GELU_VJP.values(), RELU_VJP, DROPOUT)
+
+
+@kernel_for("gelu")
+def gelu(x: Any, *, approximate: str = "none") -> Any:
+    """Kernel of the table's gelu."""
+    kernel = GELU.get(approximate)
+    if kernel is None or x.dtype.name not in C_TYPES:
+        return NotImplemented
+    return kernel((x,), backend.cupy().ndarray(x.shape, x.dtype))
+
+
+@kernel_for("gelu_vjp")
+def gelu_vjp(g: Any, x: Any, *, approximate: str) -> Any:
+    """Kernel of the gradient of gelu."""
+    if g.shape != x.shape or g.dtype != x.dtype or x.dtype.name not in C_TYPES:
+        return NotImplemented
+    return GELU_VJP[approximate]((g, x), backend.cupy().ndarray(x.shape, x.dtype))
+
+
+@kernel_for("relu_vjp")
+def relu_vjp(grad: Any, y: Any) -> Any:
+    """Kernel of the gradient of relu."""
+    if grad.shape != y.shape or grad.dtype != y.dtype or y.dtype.name not in C_TYPES:
+        return NotImplemented
+    return RELU_VJP((grad, y), backend.cupy().ndarray(y.shape, y.dtype))
+
+
+def dropout_factor(shape: tuple[int, ...], dtype: Any, p: float, seed: int, offset: int) -> Any:
+    """0 with probability p, else 1 / (1 - p), on the current device.
+
+    Element i depends on (seed, offset, i) only: Philox-4x32-10 of the counter (i // 4, offset) and
+    the key `seed`, word i % 4, its upper 24 bits.
+    """
+    out = backend.cupy().ndarray(shape, dtype)
+    return DROPOUT((), out, seed % 2**64, offset % 2**64, p)

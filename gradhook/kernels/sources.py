@@ -1,0 +1,61 @@
+"""The kernel sources, found in the checkout or in the installed package."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from gradhook import backend
+
+
+@functools.cache
+def where() -> Path | None:
+    """The folder of the kernel sources; None when there is none.
+
+    In a wheel gradhook/_kernels. In a checkout (editable install) kernels/ beside the package,
+    believed only next to pyproject.toml: site-packages may hold another package of that name.
+    """
+    package = Path(__file__).resolve().parent.parent
+    installed, checkout = package / "_kernels", package.parent / "kernels"
+    if any(installed.glob("*.cu")):
+        return installed
+    if (package.parent / "pyproject.toml").is_file() and any(checkout.glob("*.cu")):
+        return checkout
+    return None
+
+
+def names() -> list[str]:
+    """The names of all kernel files, sorted, without .cu."""
+    folder = where()
+    return [] if folder is None else sorted(path.stem for path in folder.glob("*.cu"))
+
+
+@functools.cache
+def source(name: str) -> str:
+    """The text of one kernel file. FileNotFoundError, with the names there are, for another."""
+    folder = where()
+    if folder is None or name not in names():
+        raise FileNotFoundError(
+            f"kernel {name!r} not found in {folder or 'gradhook/_kernels or ../kernels'}; there "
+            f"are {', '.join(names()) or 'no kernels: install gradhook again'}"
+        )
+    return (folder / f"{name}.cu").read_text(encoding="utf-8")
+
+
+@functools.cache
+def target(machine: str) -> str:
+    """The skeletons of one target: "cuda" or "cpu"."""
+    folder = where()
+    if folder is None:
+        raise FileNotFoundError("no kernel sources found: install gradhook again")
+    return (folder / f"target_{machine}.h").read_text(encoding="utf-8")
+
+
+def status() -> str:
+    """What is used, or why not, in one line."""
+    if where() is None:
+        return "none found (gradhook/_kernels, ../kernels): install gradhook again"
+    found = f"{', '.join(names())} in {where()}"
+    if backend.is_available():
+        return f"{found}; used through CuPy"
+    return f"{found}; not used: {backend.why_not()} (NumPy formulas instead)"

@@ -1,0 +1,296 @@
+"""CUDA streams and events, and arrays kept until the streams that use them are done.
+
+Streams and events exist with CUDA only: making one on a machine without it is a DeviceError.
+CuPy's memory pool gives a block back to the stream it was allocated on without an event, so an
+array that another stream still uses is held here until that stream's event is done.
+Source of names and rules: torch.cuda.Stream, torch.cuda.Event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from gradhook import backend
+
+DEFAULT_POINTERS = (0, 1, 2)  # the legacy default stream, by either name, and the per-thread one
+
+
+class Stream:
+    """A CUDA stream of one device that does not wait for the default stream.
+
+    device: the current one when None. priority: 0, or -1 for a high one. As a context manager:
+    inside, its device and itself are the current ones.
+    """
+
+    __slots__ = ("_outer", "cupy", "device")
+
+    cupy: Any
+    device: backend.device
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        self.device = backend.resolved("cuda" if device is None else device)
+        module = _cupy_on(self.device)
+        with module.cuda.Device(self.device.index):
+            self.cupy = module.cuda.Stream(non_blocking=True, priority=priority)
+        self._outer: list[tuple[int, Any]] = []
+
+    @classmethod
+    def over(cls, cupy_stream: Any, device: backend.device) -> Self:
+        """A Stream over a stream of CuPy's on a device."""
+        made = object.__new__(cls)
+        made.device, made.cupy, made._outer = device, cupy_stream, []
+        return made
+
+    @property
+    def cuda_stream(self) -> int:
+        """The stream's pointer (cudaStream_t)."""
+        return int(self.cupy.ptr)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is its device's default stream."""
+        return self.cupy.ptr in DEFAULT_POINTERS
+
+    def use(self) -> None:
+        """Make its device and itself the current ones, for good."""
+        backend.cupy().cuda.Device(self.device.index).use()
+        self.cupy.use()
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event that is done when all work queued here so far is done."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """Work queued here later waits for the event; the host does not."""
+        if event.cupy is not None:
+            self.cupy.wait_event(event.cupy)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Work queued here later waits for what is queued on the other stream now."""
+        self.wait_event(stream.record_event())
+
+    def synchronize(self) -> None:
+        """The host waits for all work queued here."""
+        self.cupy.synchronize()
+
+    def query(self) -> bool:
+        """Whether all work queued here is done."""
+        return bool(self.cupy.done)
+
+    def __enter__(self) -> Self:
+        current = current_stream(self.device)
+        self._outer.append((backend.current_index(), current.cupy))
+        self.use()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        index, stream = self._outer.pop()
+        module = backend.cupy()
+        module.cuda.Device(self.device.index).use()
+        stream.use()
+        module.cuda.Device(index).use()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return self.cuda_stream == other.cuda_stream and self.device == other.device
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device))
+
+    def __repr__(self) -> str:
+        return f"<gradhook.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+def _cupy_on(device: backend.device) -> Any:
+    if device.type != "cuda":
+        raise backend.DeviceError(f"found {device}, expected a CUDA device: it has no streams")
+    return backend.cupy()
+
+
+class Event:
+    """A point in a stream's work. enable_timing: for elapsed_time. DeviceError without CUDA."""
+
+    __slots__ = ("cupy", "timing")
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
+        module = backend.cupy()
+        self.timing = enable_timing
+        self.cupy: Any = module.cuda.Event(block=blocking, disable_timing=not enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Mark what is queued on the stream (the current one) so far."""
+        stream = current_stream() if stream is None else stream
+        self.cupy.record(stream.cupy)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Work queued later on the stream (the current one) waits for this event."""
+        (current_stream() if stream is None else stream).wait_event(self)
+
+    def query(self) -> bool:
+        """Whether all marked work is done."""
+        return bool(self.cupy.done)
+
+    def synchronize(self) -> None:
+        """The host waits for the marked work."""
+        self.cupy.synchronize()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to another. Errors: ValueError without enable_timing."""
+        if not (self.timing and end.timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        return float(backend.cupy().cuda.get_elapsed_time(self.cupy, end.cupy))
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The current stream of a device (the current one)."""
+    where = backend.resolved("cuda" if device is None else device)
+    module = _cupy_on(where)
+    return Stream.over(module.cuda.get_current_stream(where.index), where)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The default stream of a device (the current one)."""
+    where = backend.resolved("cuda" if device is None else device)
+    return Stream.over(_cupy_on(where).cuda.Stream.null, where)
+
+
+# ---- arrays in use on another stream
+
+_held: deque[tuple[Any, Any]] = deque()
+
+
+def hold(event: Any, what: Any) -> None:
+    """Keep objects alive until an event is done. event: with `query()`."""
+    release_done()
+    _held.append((event, what))
+
+
+def release_done() -> None:
+    """Let go of what is held for events that are done, in the order they were held."""
+    try:
+        while _held and _held[0][0].query():
+            _held.popleft()
+    except IndexError:  # another thread took it
+        return
+
+
+def held_count() -> int:
+    """How many objects wait for an event."""
+    release_done()
+    return len(_held)
+
+
+class _Guard:
+    """Owns an array for others; when they are gone, the array stays until the streams that used it
+    have done what was queued till then."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.streams: set[Stream] = set()
+
+    def __del__(self) -> None:
+        for stream in self.streams:
+            try:
+                hold(stream.record_event(), self.array)
+            except Exception:  # the interpreter or the driver is shutting down
+                return
+
+
+def guarded(array: Any, stream: Stream) -> Any:
+    """The array over the same memory, which is kept until `stream` has done what is queued when the
+    array dies. The same object when it is guarded already."""
+    owner = getattr(array.data.mem, "_owner", None)
+    if not isinstance(owner, _Guard):
+        owner = _Guard(array)
+        module = backend.cupy()
+        memory = module.cuda.UnownedMemory(
+            int(array.data.mem.ptr), int(array.data.mem.size), owner, array.device.id
+        )
+        offset = array.data.ptr - array.data.mem.ptr
+        pointer = module.cuda.MemoryPointer(memory, offset)
+        array = module.ndarray(array.shape, array.dtype, pointer, array.strides)
+    owner.streams.add(stream)
+    return array
+
+
+# ---- copies to the host that nobody waits for
+
+_copy_streams: dict[backend.device, Stream] = {}
+
+
+def copy_stream(device: backend.device) -> Stream:
+    """The side stream on which a device's copies to the host run."""
+    found = _copy_streams.get(device)
+    if found is None:
+        found = _copy_streams[device] = Stream(device)
+    return found
+
+
+_numbers = count()
+
+
+class HostCopy:
+    """A copy of an array in host memory, perhaps still under way. Shape and dtype of the array.
+
+    number: in the order in which copies were started.
+    """
+
+    __slots__ = ("_array", "event", "number")
+
+    def __init__(self, array: np.ndarray[Any, Any], event: Event | None = None) -> None:
+        self._array = array
+        self.event = event
+        self.number = next(_numbers)
+
+    def done(self) -> bool:
+        """Whether the values have arrived."""
+        if self.event is not None and self.event.query():
+            self.event = None
+        return self.event is None
+
+    def wait(self) -> None:
+        """The host waits until the values have arrived. Copies of one device arrive in order: to
+        wait for the last one is enough."""
+        if self.event is not None:
+            if not self.event.query():
+                self.event.synchronize()
+            self.event = None
+
+    def result(self) -> np.ndarray[Any, Any]:
+        """The values as a NumPy array; waits for them."""
+        self.wait()
+        return self._array
+
+
+def copy_to_host(array: Any, snapshot: bool) -> HostCopy:
+    """Start a copy of a CuPy array into pinned memory, after what is queued on its current stream.
+
+    snapshot: copy it on the device first, so that later writes in place don't reach the copy.
+    """
+    module = backend.cupy()
+    device = backend.device_of(array)
+    side = copy_stream(device)
+    backend.count_transfer(array.nbytes, "d2h")
+    with module.cuda.Device(device.index):
+        source = array.copy() if snapshot else module.ascontiguousarray(array)
+        buffer = module.cuda.alloc_pinned_memory(max(source.nbytes, 1))
+        host: np.ndarray[Any, Any] = np.frombuffer(buffer, source.dtype, source.size)
+        host = host.reshape(source.shape)
+        side.wait_event(current_stream(device).record_event())
+        source.data.copy_to_host_async(host.ctypes.data, source.nbytes, side.cupy)
+        event = side.record_event()
+    hold(event, (source, buffer))
+    return HostCopy(host, event)

@@ -1,0 +1,154 @@
+// Row functors: softmax, log_softmax, layer_norm, their gradients, and sums over axes.
+// A functor sees only row.load, row.store and row.reduce; sums are made in Row::Sum (float for
+// 16-bit floats). The formulas they must equal: gradhook/ops/activation.py, nn_norm.py.
+
+namespace gradhook {
+
+// What a row reads and writes. Rows: element i of row r; Columns: the same element for each row.
+template <typename T>
+struct Rows {
+    T* data;
+    long long length;
+    __device__ __forceinline__ T at(long long r, long long i) const {
+        return data[r * length + i];
+    }
+    template <typename F>
+    __device__ __forceinline__ void put(long long r, long long i, F value) const {
+        data[r * length + i] = static_cast<T>(value);
+    }
+};
+
+template <typename T>
+struct Columns {
+    const T* data;  // may be null: ones
+    __device__ __forceinline__ T at(long long, long long i) const {
+        return data ? data[i] : static_cast<T>(1.0f);
+    }
+};
+
+struct Add {
+    template <typename F>
+    __device__ __forceinline__ F operator()(F a, F b) const { return a + b; }
+};
+
+struct Larger {
+    template <typename F>
+    __device__ __forceinline__ F operator()(F a, F b) const { return a < b ? b : a; }
+};
+
+template <typename Row, typename X>
+__device__ __forceinline__ typename Row::Sum largest(const Row& row, X x) {
+    using F = typename Row::Sum;
+    return row.reduce(Larger(), F(-1) / F(0), [&](long long i) { return row.load(x, i); });
+}
+
+template <typename Row, typename X, typename Out>
+__device__ __forceinline__ void softmax(const Row& row, X x, Out out) {
+    using F = typename Row::Sum;
+    const F top = largest(row, x);
+    const F total = row.reduce(
+        Add(), F(0), [&](long long i) { return F(exp(row.load(x, i) - top)); });
+    row.store(out, [&](long long i) { return exp(row.load(x, i) - top) / total; });
+}
+
+template <typename Row, typename X, typename Out>
+__device__ __forceinline__ void log_softmax(const Row& row, X x, Out out) {
+    using F = typename Row::Sum;
+    const F top = largest(row, x);
+    const F total = row.reduce(
+        Add(), F(0), [&](long long i) { return F(exp(row.load(x, i) - top)); });
+    const F shift = log(total);
+    row.store(out, [&](long long i) { return row.load(x, i) - top - shift; });
+}
+
+// y: the softmax. out * (g - sum(g * out))
+template <typename Row, typename G, typename Y, typename Out>
+__device__ __forceinline__ void softmax_vjp(const Row& row, G g, Y y, Out out) {
+    using F = typename Row::Sum;
+    const F total = row.reduce(
+        Add(), F(0), [&](long long i) { return F(row.load(g, i) * row.load(y, i)); });
+    row.store(out, [&](long long i) { return row.load(y, i) * (row.load(g, i) - total); });
+}
+
+// y: the log_softmax. g - exp(out) * sum(g)
+template <typename Row, typename G, typename Y, typename Out>
+__device__ __forceinline__ void log_softmax_vjp(const Row& row, G g, Y y, Out out) {
+    using F = typename Row::Sum;
+    const F total = row.reduce(Add(), F(0), [&](long long i) { return row.load(g, i); });
+    row.store(out, [&](long long i) { return row.load(g, i) - exp(row.load(y, i)) * total; });
+}
+
+template <typename Row, typename X>
+__device__ __forceinline__ typename Row::Sum mean(const Row& row, X x) {
+    using F = typename Row::Sum;
+    return row.reduce(Add(), F(0), [&](long long i) { return row.load(x, i); }) / F(row.length);
+}
+
+template <typename Row, typename X>
+__device__ __forceinline__ typename Row::Sum inverse_deviation(
+    const Row& row, X x, typename Row::Sum centre, typename Row::Sum eps) {
+    using F = typename Row::Sum;
+    const F squares = row.reduce(Add(), F(0), [&](long long i) {
+        const F distance = row.load(x, i) - centre;
+        return F(distance * distance);
+    });
+    return F(1) / sqrt(squares / F(row.length) + eps);
+}
+
+template <typename Row, typename X, typename W, typename B, typename Out>
+__device__ __forceinline__ void layer_norm(const Row& row, X x, W weight, B bias, bool has_bias,
+                                           typename Row::Sum eps, Out out) {
+    using F = typename Row::Sum;
+    const F centre = mean(row, x), scale = inverse_deviation(row, x, centre, eps);
+    row.store(out, [&](long long i) {
+        const F y = (row.load(x, i) - centre) * scale * row.load(weight, i);
+        return has_bias ? y + row.load(bias, i) : y;
+    });
+}
+
+// The gradients for x and, before its sum over rows, for the weight.
+template <typename Row, typename G, typename X, typename W, typename Out, typename OutW>
+__device__ __forceinline__ void layer_norm_vjp(const Row& row, G g, X x, W weight,
+                                               typename Row::Sum eps, Out out, OutW out_weight) {
+    using F = typename Row::Sum;
+    const F centre = mean(row, x), scale = inverse_deviation(row, x, centre, eps);
+    const auto y = [&](long long i) { return F((row.load(x, i) - centre) * scale); };
+    const auto h = [&](long long i) { return F(row.load(g, i) * row.load(weight, i)); };
+    const F mean_h = row.reduce(Add(), F(0), h) / F(row.length);
+    const F mean_hy =
+        row.reduce(Add(), F(0), [&](long long i) { return F(h(i) * y(i)); }) / F(row.length);
+    row.store(out, [&](long long i) { return (h(i) - mean_h - y(i) * mean_hy) * scale; });
+    row.store(out_weight, [&](long long i) { return row.load(g, i) * y(i); });
+}
+
+// One sum a row: the trailing axes of a sum-to-shape.
+template <typename Row, typename X, typename Out>
+__device__ __forceinline__ void row_sum(const Row& row, X x, Out out) {
+    using F = typename Row::Sum;
+    const F total = row.reduce(Add(), F(0), [&](long long i) { return row.load(x, i); });
+    const Row one{row.number, 1};
+    one.store(out, [&](long long) { return total; });
+}
+
+// Minus the scores at the targets' classes, summed, and how many targets count: (sum, count).
+// The whole batch is one row.
+template <typename F>
+struct Loss {
+    F sum, count;
+};
+
+template <typename Row, typename X, typename Target>
+__device__ __forceinline__ Loss<typename Row::Sum> class_loss(
+    const Row& row, X x, Target target, long long classes, long long ignored) {
+    using F = typename Row::Sum;
+    const auto add = [](Loss<F> a, Loss<F> b) {
+        return Loss<F>{a.sum + b.sum, a.count + b.count};
+    };
+    return row.reduce(add, Loss<F>{F(0), F(0)}, [&](long long i) {
+        const long long k = static_cast<long long>(target.at(0, i));
+        if (k == ignored) return Loss<F>{F(0), F(0)};
+        return Loss<F>{-static_cast<F>(x[i * classes + k]), F(1)};
+    });
+}
+
+}  // namespace gradhook

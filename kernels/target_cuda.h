@@ -1,0 +1,203 @@
+// The CUDA target: the loops, reductions and tables that kernel files are written over.
+// The only file that knows threads, blocks and shared memory (DESIGN.md section 5). target_cpu.h
+// offers the same names for the machine's C++ compiler.
+#pragma once
+#define GRADHOOK_TABLE const __grid_constant__
+
+namespace gradhook {
+
+// Calls body(i) for every i below n; the grid may have any size.
+template <typename Body>
+__device__ __forceinline__ void for_each_element(long long n, Body body) {
+    const long long step = static_cast<long long>(blockDim.x) * gridDim.x;
+    for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+         i += step)
+        body(i);
+}
+
+// ---- reductions
+
+template <typename Value>
+union Words {
+    Value value;
+    unsigned words[sizeof(Value) / 4];
+    __device__ __forceinline__ Words() {}
+    __device__ __forceinline__ explicit Words(Value given) : value(given) {}
+};
+
+template <typename Value>
+__device__ __forceinline__ Value from_lane(Value value, int distance) {
+    Words<Value> it(value);
+    for (unsigned k = 0; k < sizeof(Value) / 4; ++k)
+        it.words[k] = __shfl_xor_sync(0xffffffffu, it.words[k], distance);
+    return it.value;
+}
+
+// What another block wrote, past this processor's own cache.
+template <typename Value>
+__device__ __forceinline__ Value from_block(const Value* place) {
+    Words<Value> it;
+    for (unsigned k = 0; k < sizeof(Value) / 4; ++k)
+        it.words[k] = reinterpret_cast<const volatile unsigned*>(place)[k];
+    return it.value;
+}
+
+// The combination of one value a lane, in every lane. blockDim.x is a multiple of 32.
+template <typename Value, typename Combine>
+__device__ __forceinline__ Value reduce_warp(Value value, Combine combine) {
+    for (int distance = 16; distance; distance >>= 1)
+        value = combine(value, from_lane(value, distance));
+    return value;
+}
+
+// The combination of one value a thread of a block of one row of threads, in every thread.
+template <typename Value, typename Combine>
+__device__ __forceinline__ Value reduce_block(Value value, Value neutral, Combine combine) {
+    __shared__ unsigned long long room[32 * ((sizeof(Value) + 7) / 8)];
+    Value* warps = reinterpret_cast<Value*>(room);
+    value = reduce_warp(value, combine);
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : neutral;
+    __syncthreads();
+    return reduce_warp(value, combine);
+}
+
+// The combination over the whole grid: last(total) is called once, by the block that ends last,
+// which adds the blocks' values in order, so the bits do not depend on the schedule.
+// partials: one Value a block; arrived: 0 before, 0 after.
+template <typename Value, typename Combine, typename Last>
+__device__ __forceinline__ void reduce_grid(Value value, Value neutral, Combine combine,
+                                            Value* partials, unsigned* arrived, Last last) {
+    __shared__ bool is_last;
+    value = reduce_block(value, neutral, combine);
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = value;
+        __threadfence();
+        is_last = atomicAdd(arrived, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    value = neutral;
+    for (unsigned k = threadIdx.x; k < gridDim.x; k += blockDim.x)
+        value = combine(value, from_block(partials + k));
+    value = reduce_block(value, neutral, combine);
+    if (threadIdx.x == 0) {
+        *arrived = 0;
+        last(value);
+    }
+}
+
+// ---- rows: a warp a row (blockDim = 32 x rows), or a block a row (blockDim.y = 1)
+
+template <typename F>
+struct Row {
+    using Sum = F;
+    long long number, length;
+
+    template <typename Operand>
+    __device__ __forceinline__ F load(const Operand& x, long long i) const {
+        return static_cast<F>(x.at(number, i));
+    }
+    // Writes element(i) to every i of the row.
+    template <typename Operand, typename Element>
+    __device__ __forceinline__ void store(const Operand& out, Element element) const {
+        for (long long i = threadIdx.x; i < length; i += blockDim.x)
+            out.put(number, i, element(i));
+    }
+    // The combination of element(i) over the row, known to all that work on it.
+    template <typename Value, typename Combine, typename Element>
+    __device__ __forceinline__ Value reduce(Combine combine, Value neutral,
+                                            Element element) const {
+        Value value = neutral;
+        for (long long i = threadIdx.x; i < length; i += blockDim.x)
+            value = combine(value, element(i));
+        if (blockDim.x == 32) return reduce_warp(value, combine);
+        return reduce_block(value, neutral, combine);
+    }
+};
+
+// Calls body(row) for every row below `rows`, each of `length` elements; sums are made in F.
+template <typename F, typename Body>
+__device__ __forceinline__ void for_each_row(long long rows, long long length, Body body) {
+    const long long step = static_cast<long long>(gridDim.x) * blockDim.y;
+    for (long long r = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y; r < rows;
+         r += step) {
+        const Row<F> row{r, length};
+        body(row);
+    }
+}
+
+// ---- columns: out(a, c) is the combination of element(a, b, c) over b. blockDim = 32 x 8.
+
+template <typename F, typename Element, typename Store>
+__device__ __forceinline__ void sum_columns(long long outer, long long length, long long inner,
+                                            Element element, Store store) {
+    __shared__ F part[8][33];
+    const long long tiles = (inner + 31) / 32;
+    for (long long tile = blockIdx.x; tile < outer * tiles; tile += gridDim.x) {
+        const long long a = tile / tiles, c = tile % tiles * 32 + threadIdx.x;
+        F sum = 0;
+        if (c < inner)
+            for (long long b = threadIdx.y; b < length; b += 8) sum += element(a, b, c);
+        part[threadIdx.y][threadIdx.x] = sum;
+        __syncthreads();
+        if (threadIdx.y == 0 && c < inner) {
+            for (int k = 1; k < 8; ++k) sum += part[k][threadIdx.x];
+            store(a, c, sum);
+        }
+        __syncthreads();
+    }
+}
+
+// ---- several tensors in one launch: block b works on a chunk of one of them
+
+template <typename Table>
+__device__ __forceinline__ int tensor_of_block(const Table& table) {
+    int low = 0, high = table.count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (table.first_block[middle] <= static_cast<int>(blockIdx.x)) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+// Calls body(tensor, i) for every element i of every tensor in the table.
+template <typename Table, typename Body>
+__device__ __forceinline__ void for_each_of_tensors(const Table& table, long long chunk,
+                                                    Body body) {
+    const int tensor = tensor_of_block(table);
+    const long long begin = (static_cast<int>(blockIdx.x) - table.first_block[tensor]) * chunk;
+    const long long end = min(begin + chunk, table.size[tensor]);
+    for (long long i = begin + threadIdx.x; i < end; i += blockDim.x) body(tensor, i);
+}
+
+// store(block, sum) once a block: the sum of element(tensor, i) over the block's chunk.
+template <typename F, typename Table, typename Element, typename Store>
+__device__ __forceinline__ void sum_of_tensors(const Table& table, long long chunk,
+                                               Element element, Store store) {
+    F sum = 0;
+    for_each_of_tensors(table, chunk, [&](int t, long long i) { sum += element(t, i); });
+    sum = reduce_block(sum, F(0), [](F a, F b) { return a + b; });
+    if (threadIdx.x == 0) store(static_cast<long long>(blockIdx.x), sum);
+}
+
+// The sum of n numbers, known to every thread of every block; each block adds them anew.
+template <typename F>
+__device__ __forceinline__ F sum_everywhere(const F* values, long long n) {
+    F sum = 0;
+    for (long long i = threadIdx.x; i < n; i += blockDim.x) sum += values[i];
+    return reduce_block(sum, F(0), [](F a, F b) { return a + b; });
+}
+
+// How many blocks share the work, and whether this is the first thread of them.
+__device__ __forceinline__ long long number_of_blocks() { return gridDim.x; }
+
+__device__ __forceinline__ bool is_first_thread() { return blockIdx.x + threadIdx.x == 0; }
+
+template <typename Count>
+__device__ __forceinline__ void count_up(Count* where) { atomicAdd(where, Count(1)); }
+
+}  // namespace gradhook

@@ -1,0 +1,148 @@
+"""What CuPy's own compiled CUDA libraries do (thrust, the random generator), through NumPy.
+
+The functions work on device memory, which is host memory here, in the order of the current stream;
+each counts as one launch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cpudevice import native
+
+
+def _enqueue(work: Callable[[Any], None], name: str) -> None:
+    import cupy
+
+    native.table().enqueue(cupy.cuda.get_current_stream().ptr, work, None, name)
+
+
+def _memory(pointer: int, shape: Any, dtype: Any) -> np.ndarray:
+    """A NumPy view of device memory, C order."""
+    kind = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, kind)
+    held = (ctypes.c_byte * (count * kind.itemsize)).from_address(pointer)
+    return np.frombuffer(held, kind).reshape(shape)
+
+
+def _lacking(name: str) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        native.LOADED.cpudevice_note_missing(name.encode())
+        raise NotImplementedError(f"the CPU test device has no {name}")
+
+    return fail
+
+
+# ---- thrust: CuPy calls these with pointers; the last axis is sorted, NaN last, stable
+
+
+def sort(dtype: Any, data: int, keys: int, shape: Any) -> None:
+    """Sort in place."""
+    shape = tuple(shape)
+
+    def work(_: Any) -> None:
+        _memory(data, shape, dtype).sort(axis=-1, kind="stable")
+
+    _enqueue(work, "thrust sort")
+
+
+def argsort(dtype: Any, indices: int, data: int, keys: int, shape: Any) -> None:
+    """Indices that sort, and the sorted data in place, as thrust's sort by key leaves it."""
+    shape = tuple(shape)
+
+    def work(_: Any) -> None:
+        values = _memory(data, shape, dtype)
+        order = np.argsort(values, axis=-1, kind="stable")
+        _memory(indices, shape, np.intp)[...] = order
+        values[...] = np.take_along_axis(values, order, axis=-1)
+
+    _enqueue(work, "thrust argsort")
+
+
+def lexsort(dtype: Any, indices: int, keys: int, k: int, n: int) -> None:
+    """Indices that sort by the last of k keys, then by the one before it."""
+
+    def work(_: Any) -> None:
+        _memory(indices, (n,), np.intp)[...] = np.lexsort(_memory(keys, (k, n), dtype))
+
+    _enqueue(work, "thrust lexsort")
+
+
+# ---- cupy.random.Generator
+
+
+class Generator:
+    """cupy.random.Generator with NumPy's numbers: seeded by its bit generator's first draw."""
+
+    def __init__(self, bit_generator: Any) -> None:
+        self.bit_generator = bit_generator
+        self._numpy = np.random.default_rng(bit_generator)
+
+    def _fill(self, name: str, size: Any, dtype: Any, draw: Callable[..., Any]) -> Any:
+        import cupy
+
+        out = cupy.empty(() if size is None else size, dtype)
+        pointer, shape, kind = out.data.ptr, out.shape, out.dtype
+
+        def work(_: Any) -> None:
+            _memory(pointer, shape, kind)[...] = draw(shape)
+
+        _enqueue(work, f"random {name}")
+        return out
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Uniform in [0, 1)."""
+        return self._fill("random", size, dtype, lambda s: self._numpy.random(s, dtype=dtype))
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Normal with mean 0 and deviation 1."""
+        draw = lambda s: self._numpy.standard_normal(s, dtype=dtype)  # noqa: E731
+        return self._fill("normal", size, dtype, draw)
+
+    def uniform(
+        self, low: float = 0.0, high: float = 1.0, size: Any = None, dtype: Any = np.float64
+    ) -> Any:
+        """Uniform in [low, high)."""
+        return self._fill("uniform", size, dtype, lambda s: self._numpy.uniform(low, high, s))
+
+    def integers(
+        self, low: int, high: Any = None, size: Any = None, dtype: Any = np.int64,
+        endpoint: bool = False,
+    ) -> Any:  # fmt: skip
+        """Uniform integers in [low, high), or with the end."""
+        draw = lambda s: self._numpy.integers(low, high, s, dtype, endpoint)  # noqa: E731
+        return self._fill("integers", size, dtype, draw)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _lacking(f"cupy.random.Generator.{name}")
+
+
+def default_rng(seed: Any = None) -> Generator:
+    """Stands in for cupy.random.default_rng."""
+    return seed if isinstance(seed, Generator) else Generator(np.random.PCG64(seed))
+
+
+def install() -> None:
+    """Put the stand-ins into CuPy, and failing functions in place of what is left."""
+    import cupy
+    import cupy.cuda.cub
+    import cupy.cuda.thrust
+    import cupy.random._generator_api as api
+
+    for module in (cupy.cuda.thrust, cupy.cuda.cub):
+        for name in dir(module):
+            value = getattr(module, name)
+            if not name.startswith("_") and callable(value) and not isinstance(value, type):
+                setattr(module, name, _lacking(f"{module.__name__}.{name}"))
+    for function in (sort, argsort, lexsort):
+        setattr(cupy.cuda.thrust, function.__name__, function)
+    api.Generator = cupy.random.Generator = Generator
+    cupy.random.default_rng = default_rng

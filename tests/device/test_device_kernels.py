@@ -1,0 +1,184 @@
+"""Hand-written kernels: each equals its formula, within the tolerance stated for its dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradhook
+from gradhook import backend, kernels, profiler
+from gradhook.kernels import elements
+from gradhook.kernels.registry import KERNELS
+from gradhook.ops.namespace import table_namespace
+
+pytestmark = pytest.mark.cuda
+
+# Relative to the largest element: float16 rounds the result once, the formula after every step.
+TOLERANCE = {"float16": 4e-3, "float32": 4e-6, "float64": 1e-14}
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((6, 35)) * 3
+LONG = RNG.standard_normal((3, 1500))
+G = RNG.standard_normal((6, 35))
+W, B = RNG.standard_normal(35), RNG.standard_normal(35)
+LOG = np.log(np.exp(X) / np.exp(X).sum(1, keepdims=True))
+TARGET = np.array([1, 34, -100, 0, 7, 7])
+CUBE = RNG.standard_normal((3, 40, 35))
+
+# name -> (arrays, attributes) each
+SAMPLES = {
+    "softmax": [((X,), {"axis": -1}), ((LONG,), {"axis": 1}), ((CUBE,), {"axis": 2})],
+    "log_softmax": [((X,), {"axis": -1}), ((LONG,), {"axis": 1}), ((X[0],), {"axis": 0})],
+    "softmax_vjp": [((G, np.exp(LOG)), {"axis": -1})],
+    "log_softmax_vjp": [((G, LOG), {"axis": 1})],
+    "layer_norm": [
+        ((X, W, B), {"axis": -1, "eps": 1e-5}),
+        ((X,), {"axis": (1,), "eps": 1e-3}),
+        ((CUBE, CUBE[0]), {"axis": (1, 2), "eps": 1e-5}),
+    ],
+    "standardize_vjp": [
+        ((G, X, W), {"axis": -1, "eps": 1e-5}),
+        ((G, X), {"axis": (1,), "eps": 1e-5}),
+    ],
+    "sum_to": [
+        ((X,), {"shape": (35,)}),
+        ((X,), {"shape": (6, 1)}),
+        ((CUBE,), {"shape": (3, 1, 35)}),
+        ((CUBE,), {"shape": (1, 35)}),
+        ((CUBE,), {"shape": ()}),
+    ],
+    "nll_loss": [
+        ((LOG, TARGET), {"ignore_index": -100}),
+        ((LOG, abs(TARGET) % 35), {"reduction": "sum"}),
+    ],
+    "nll_loss_input": [
+        ((np.array(2.0), TARGET), {"shape": (6, 35), "ignore_index": -100}),
+        ((np.array(2.0), abs(TARGET) % 35), {"shape": (6, 35), "reduction": "sum"}),
+    ],
+    "relu_vjp": [((G, X), {}), ((G.T, X.T), {})],
+    "gelu": [((X,), {}), ((X,), {"approximate": "tanh"}), ((CUBE[:, ::3].T,), {})],
+    "gelu_vjp": [
+        ((G, X), {"approximate": "none"}),
+        ((G, X), {"approximate": "tanh"}),
+        ((G.T, X.T), {"approximate": "none"}),
+    ],
+}
+CASES = [
+    pytest.param(name, arrays, attributes, id=f"{name}-{k}")
+    for name, samples in SAMPLES.items()
+    for k, (arrays, attributes) in enumerate(samples)
+]
+
+
+def put(array, dtype):
+    array = np.asarray(array)
+    cast = array if array.dtype.kind == "i" else array.astype(dtype)  # keeps the layout
+    return backend.to_device(cast, "cuda")
+
+
+def test_every_kernel_has_a_sample():
+    assert set(SAMPLES) == set(KERNELS)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("name", "arrays", "attributes"), CASES)
+def test_a_kernel_equals_its_formula(name, arrays, attributes, dtype):
+    given = [a if a.dtype.kind == "i" else a.astype(dtype) for a in map(np.asarray, arrays)]
+    wide = [a if a.dtype.kind == "i" else a.astype("f8") for a in given]
+    expected = getattr(table_namespace(np), name)(*wide, **attributes)
+    on_device = [put(a, dtype) for a in given]
+    with profiler.launches() as launched:
+        found = getattr(table_namespace(backend.cupy()), name)(*on_device, **attributes)
+    assert launched.count == 1, "the kernel declined its sample"
+    several = isinstance(expected, tuple)
+    pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+    for one, reference in pairs:
+        if several and one is found[1] and len(arrays) == 2:
+            continue  # without a weight nobody reads its gradient
+        values = backend.to_host(one).astype("f8")
+        assert several or one.dtype == dtype
+        bound = TOLERANCE[dtype] * max(1.0, float(np.abs(reference).max()))
+        np.testing.assert_allclose(values, reference, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_what_a_kernel_declines_runs_as_the_formula(axis):
+    x = put(X, "float32").T if axis == -1 else put(X, "float32")
+    with profiler.launches() as launched:
+        found = table_namespace(backend.cupy()).softmax(x, axis=axis)
+    assert launched.count == 0
+    reference = table_namespace(np).softmax(backend.to_host(x), axis=axis)
+    np.testing.assert_allclose(backend.to_host(found), reference, rtol=1e-5)
+
+
+def test_recording_bypasses_the_kernels_of_formulas_and_differentiates_them():
+    x = gradhook.tensor(X, device="cuda", requires_grad=True)
+    y = gradhook.softmax(x, -1)
+    weights = gradhook.tensor(G, device="cuda")
+    (first,) = gradhook.autograd.grad((y * weights).sum(), x, create_graph=True)
+    (second,) = gradhook.autograd.grad((first * first).sum(), x)
+    z = gradhook.tensor(X, device="cpu", requires_grad=True)
+    (one,) = gradhook.autograd.grad(
+        (gradhook.softmax(z, -1) * gradhook.tensor(G, device="cpu")).sum(), z, create_graph=True
+    )
+    (two,) = gradhook.autograd.grad((one * one).sum(), z)
+    np.testing.assert_allclose(
+        second.detach().cpu().numpy(), two.detach().numpy(), rtol=1e-10, atol=1e-14
+    )
+
+
+def test_cross_entropy_takes_two_launches_forward_and_two_backward():
+    x = gradhook.tensor(X.astype("f4"), device="cuda", requires_grad=True)
+    target = gradhook.tensor(TARGET, device="cuda")
+    with profiler.launches() as launched:
+        gradhook.nn.functional.cross_entropy(x, target).backward()
+    names = [e.name.removeprefix("gradhook_").removesuffix("_float32") for e in launched.events]
+    assert names == ["log_softmax", "nll_loss", "nll_loss_input", "log_softmax_vjp"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_gradients_of_one_slot_are_one_launch(count, device_counters):
+    arrays = [put(RNG.standard_normal(1000), "float32") for _ in range(count)]
+    device_counters(reset=True)
+    with profiler.launches() as launched:
+        total = kernels.accumulate(arrays)
+    assert device_counters()["launches"] == 1
+    if count > 1:  # a single gradient is copied by CuPy
+        assert launched.count == 1 and launched.nbytes == (count + 1) * total.nbytes
+
+
+def test_accumulate_broadcasts_and_mixes_dtypes():
+    given = [
+        np.float16([[1], [2]]), np.float32([[0.5, 1, 2]]), np.float64(3), np.int64([[1, 2, 3]])
+    ]  # fmt: skip
+    total = kernels.accumulate([put(a, a.dtype) for a in given], dtype=np.float16)
+    assert total.dtype == np.float16
+    np.testing.assert_array_equal(backend.to_host(total), sum(a.astype("f4") for a in given))
+
+
+def philox(counter, key):
+    """Philox-4x32-10 by Python's integers. Source: Salmon et al., SC 2011."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def test_philox_is_random123s():
+    # The known answers of Random123's kat_vectors.
+    assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+@pytest.mark.parametrize("shape", [(), (3, 7), (1000,)])
+def test_a_dropout_mask_is_the_counters_own(shape):
+    seed, offset, p = 2**63 + 5, 2**40 + 3, 0.3
+    mask = backend.to_host(elements.dropout_factor(shape, np.dtype("f4"), p, seed, offset))
+    key = (seed & 0xFFFFFFFF, seed >> 32)
+    expected = np.empty(mask.size, np.float32)
+    for i in range(mask.size):
+        block = i // 4
+        words = philox([block & 0xFFFFFFFF, block >> 32, offset & 0xFFFFFFFF, offset >> 32], key)
+        drawn = np.float32(words[i % 4] >> 8) * np.float32(2**-24)
+        expected[i] = 1 / (1 - np.float32(p)) if drawn >= np.float32(p) else 0
+    np.testing.assert_allclose(mask.reshape(-1), expected, rtol=1e-6)

@@ -1,0 +1,1 @@
+"""The NVRTC gate: every kernel's full source compiles for real GPUs, without one."""

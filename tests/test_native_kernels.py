@@ -1,0 +1,210 @@
+"""The kernels' own text, compiled by the machine's C++ compiler, equals the formulas."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from gradhook import kernels
+from gradhook.kernels import catalogue, gradient, optimizer
+from gradhook.kernels.launch import Kernel
+from gradhook.ops.namespace import table_namespace
+
+XP = table_namespace(np)
+DTYPES = ["float16", "float32", "float64"]
+TOLERANCE = {"float16": 4e-3, "float32": 4e-6, "float64": 1e-14}
+RNG = np.random.default_rng(11)
+ROWS, N = 6, 35
+
+
+def together(dtype):
+    """One C++ source of every kernel of a dtype, as they are on CUDA."""
+    found = [*catalogue.kernels(dtype), chain(dtype)]
+    files = tuple(dict.fromkeys(f for k in found for f in k.files))
+    return Kernel("all", files, dtype, "\n".join(k.body for k in found)).text("cpu")
+
+
+def chain(dtype):
+    return gradient.contiguous(3, dtype, tuple(gradient.form(s) for s in catalogue.FULL_CHAIN))
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def native(request, tmp_path_factory):
+    """call(name, *arguments) of the library of one dtype, and the dtype."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler (g++, c++ or $CXX) on this machine")
+    dtype = request.param
+    folder = tmp_path_factory.mktemp("native")
+    (folder / "all.cpp").write_text(together(dtype))
+    command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    built = subprocess.run(
+        [*command, "all.cpp", "-o", "all.so"], cwd=folder, capture_output=True, text=True
+    )
+    if built.returncode and dtype == "float16" and "_Float16" in built.stderr:
+        pytest.skip("the compiler has no float16")
+    assert not built.returncode, built.stderr
+    library = ctypes.CDLL(str(folder / "all.so"))
+
+    def call(name, *arguments):
+        getattr(library, f"gradhook_{name}_{dtype}")(*map(argument, arguments))
+
+    return call, np.dtype(dtype)
+
+
+def argument(value):
+    if value is None:
+        return ctypes.c_void_p()
+    if isinstance(value, np.ndarray):
+        return ctypes.c_void_p(value.ctypes.data)
+    return ctypes.c_longlong(value) if isinstance(value, int) else value
+
+
+def number(value, dtype):
+    return (ctypes.c_double if dtype == np.float64 else ctypes.c_float)(value)
+
+
+def random(dtype, *shape):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def expect(found, reference):
+    bound = TOLERANCE[found.dtype.name] * max(1.0, float(np.abs(reference).max()))
+    np.testing.assert_allclose(found.astype("f8"), reference, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_accumulate(native, count):
+    call, dtype = native
+    arrays = [random(dtype, 100) for _ in range(count)]
+    out = np.empty(100, dtype)
+    call(f"accumulate_{count}", *arrays, out, 100)
+    wide = np.float32 if dtype == np.float16 else dtype
+    total = arrays[0].astype(wide)
+    for array in arrays[1:]:
+        total = total + array.astype(wide)
+    np.testing.assert_array_equal(out, total.astype(dtype))  # bit for bit
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_and_its_gradient(native, name):
+    call, dtype = native
+    x, g, out = random(dtype, ROWS, N), random(dtype, ROWS, N), np.empty((ROWS, N), dtype)
+    call(name, x, out, ROWS, N)
+    expect(out, getattr(XP, name)(x.astype("f8"), axis=-1))
+    found = np.empty_like(out)
+    call(f"{name}_vjp", g, out, found, ROWS, N)
+    expect(found, getattr(XP, f"{name}_vjp")(g.astype("f8"), out.astype("f8"), axis=-1))
+
+
+def test_layer_norm_and_its_gradient(native):
+    call, dtype = native
+    x, g, out = random(dtype, ROWS, N), random(dtype, ROWS, N), np.empty((ROWS, N), dtype)
+    weight, bias, eps = random(dtype, N), random(dtype, N), number(1e-5, dtype)
+    wide = [a.astype("f8") for a in (x, weight, bias)]
+    call("layer_norm", x, weight, bias, out, eps, ROWS, N)
+    expect(out, XP.layer_norm(*wide, axis=-1, eps=1e-5))
+    call("layer_norm", x, None, None, out, eps, ROWS, N)
+    expect(out, XP.layer_norm(wide[0], axis=-1, eps=1e-5))
+    by_weight = np.empty((ROWS, N), np.float32 if dtype == np.float16 else dtype)
+    call("layer_norm_vjp", g, x, weight, out, by_weight, eps, ROWS, N)
+    reference = XP.standardize_vjp(g.astype("f8"), *wide[:2], axis=-1, eps=1e-5)
+    expect(out, reference[0])
+    expect(by_weight, reference[1])
+
+
+def test_sums_over_axes(native):
+    call, dtype = native
+    x = random(dtype, 3, 20, N)
+    rows, columns = np.empty((3, 20, 1), dtype), np.empty((3, 1, N), dtype)
+    call("row_sum", x, rows, 60, N)
+    call("column_sum", x, columns, 3, 20, N)
+    expect(rows, x.astype("f8").sum(-1, keepdims=True))
+    expect(columns, x.astype("f8").sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("mean", [0, 1])
+def test_the_negative_log_likelihood_and_its_gradient(native, mean):
+    call, dtype = native
+    x, target = random(dtype, ROWS, N), np.array([0, 34, -100, 5, 5, 1])
+    out, by_x, one = np.empty((), dtype), np.empty((ROWS, N), dtype), np.array(2, dtype)
+    options = {"ignore_index": -100, "reduction": "mean" if mean else "sum"}
+    call("nll_loss", x, target, out, N, -100, ctypes.c_int(mean), 1, ROWS)
+    expect(out, XP.nll_loss(x.astype("f8"), target, **options))
+    call("nll_loss_input", one, target, by_x, -100, ctypes.c_int(mean), ROWS, N)
+    expect(by_x, XP.nll_loss_input(np.array(2.0), target, shape=(ROWS, N), **options))
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_and_its_gradient(native, approximate):
+    call, dtype = native
+    name = "gelu" if approximate == "none" else "gelu_tanh"
+    x, g, out = random(dtype, 200), random(dtype, 200), np.empty(200, dtype)
+    call(name, x, out, 200)
+    expect(out, XP.gelu(x.astype("f8"), approximate=approximate))
+    call(f"{name}_vjp", g, x, out, 200)
+    expect(out, XP.gelu_vjp(g.astype("f8"), x.astype("f8"), approximate=approximate))
+
+
+def table_of(arrays):
+    """The table of tensors as a buffer, and ctypes' way to pass it by value."""
+    rows = len(arrays[0])
+    table = np.zeros((), optimizer.table_type(rows))
+    for k in range(rows):
+        table["data"][k, : len(arrays)] = [a[k].ctypes.data for a in arrays]
+    table["size"][: len(arrays)] = [a[0].size for a in arrays]
+    table["count"] = len(arrays)
+    return by_value(table)
+
+
+def by_value(record):
+    class Bytes(ctypes.Structure):
+        _fields_ = (("data", ctypes.c_longlong * (record.nbytes // 8)),)
+
+    return Bytes.from_buffer_copy(record.tobytes())
+
+
+def test_fill_and_squares_over_several_tensors(native):
+    call, dtype = native
+    arrays = [random(dtype, n) for n in (3, 1, 50)]
+    wide = np.float32 if dtype == np.float16 else dtype
+    squares, norm = np.zeros(1, wide), np.zeros((), dtype)
+    before = [a.astype("f8") for a in arrays]
+    table = table_of([(a,) for a in arrays])
+    raw = {"squares": (squares, 8192), "clip": (squares, 1, number(1, dtype), norm, 8192)}
+    for name, rest in raw.items():
+        call(name, table, *rest)
+    expected = sum((b**2).sum() for b in before) ** 0.5
+    expect(norm, expected)
+    for a, b in zip(arrays, before, strict=True):
+        expect(a, b / (expected + 1e-6))
+    call("fill_1", table, number(7, dtype), 8192)
+    assert all((a == 7).all() for a in arrays)
+
+
+def test_a_chain_of_device_hooks_and_its_notes(native):
+    call, dtype = native
+    arrays = [random(dtype, 500) for _ in range(3)]
+    first, norm, second = np.zeros(80), np.zeros(80), np.zeros(80)
+    norm[9] = 16.0  # the squares of the gradient before
+    out, partials = np.empty(500, dtype), np.zeros(16)
+    numbers = [number(v, dtype) for v in (0.5, -1, 1, 0, 1, -1, 1)]
+    decays = [ctypes.c_double(0.9), ctypes.c_double(0)]
+    call("gradient_3", *arrays, out, first, norm, second, partials, 500, *numbers, *decays)
+    g = np.clip(sum(a.astype("f8") for a in arrays) * 0.5, -1, 1)
+    expect(out, g * (1 / (4 + 1e-6)))
+    assert first[7] == 500 and first[16:].sum() == 500 - first[4]
+    np.testing.assert_allclose(first[2:4], [g.sum(), (g * g).sum()], rtol=5e-3, atol=0.1)
+    np.testing.assert_allclose(second[:2], [-0.25, 0.25], rtol=5e-3)
+
+
+def test_kernel_files_know_no_shared_memory_and_no_threads():
+    for name in kernels.names():
+        text = kernels.source(name)
+        for word in ("__shared__", "threadIdx", "blockIdx", "__syncthreads", "atomic", "__shfl"):
+            assert word not in text, f"kernels/{name}.cu names {word}: that is target_cuda.h's"
