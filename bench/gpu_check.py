@@ -1,4 +1,4 @@
-"""Checks gradhook on a CUDA device in under four minutes: python -m bench.gpu_check.
+"""Checks gradhook on a CUDA device: python -m bench.gpu_check.
 
 Every kernel against its formula, the hook tests, transfers and synchronisations of a training step,
 bandwidth of kernels against a copy measured in the same run, and step times against CuPy without
