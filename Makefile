@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 
-.PHONY: demo info test test-device oracle lint lint-container container bench nightly clean
+.PHONY: demo info test test-device nvrtc sanitizer mutations fuzz oracle upstream lint lint-container container bench nightly clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo$(CUDA)
@@ -26,9 +26,10 @@ test-device: $(VENV)-device/.test-device
 	$(VENV)-device/bin/python -m pytest -q --device cuda -n auto $(DEVICE_TESTS)
 	$(call LATE_AND_REVERSED,tests/device tests/test_kernels.py)
 
-# On the CPU test device: work runs as late as it may, threads of a block in reverse.
-LATE_AND_REVERSED = CPUDEVICE_DEFERRED=1 CPUDEVICE_REVERSE=1 $(VENV)-device/bin/python -m pytest -q \
-	--device cuda -n auto $(1)
+# On the CPU test device: work runs as late as it may, threads of a block in reverse, and there are
+# two devices.
+LATE_AND_REVERSED = CPUDEVICE_DEFERRED=1 CPUDEVICE_REVERSE=1 CPUDEVICE_COUNT=2 \
+	$(VENV)-device/bin/python -m pytest -q --device cuda -n auto $(1)
 
 DEVICE_TESTS ?= tests --ignore tests/oracle --ignore tests/test_demo.py \
 	--ignore tests/test_packaging.py --ignore tests/test_bench.py
@@ -44,10 +45,35 @@ $(VENV)-device/.test-device: pyproject.toml
 nvrtc: $(VENV)-device/.test-device
 	cd tests && ../$(VENV)-device/bin/python -m nvrtc
 
+# The tests of the kernels with g++'s address sanitizer in every kernel, and no memory pool: what a
+# kernel reads or writes beside its arrays, or in freed ones, ends the run with a report.
+SANITIZER_TESTS ?= tests/test_kernels.py \
+	tests/device/test_device_kernels.py tests/device/test_optimizer_kernels.py \
+	tests/device/test_cpu_test_device.py::test_the_address_sanitizer_ends_a_kernel_that_writes_past_its_array
+sanitizer: $(VENV)-device/.test-device
+	LD_PRELOAD=$$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CPUDEVICE_FORCE=1 \
+	CPUDEVICE_POOL=0 CPUDEVICE_CXXFLAGS=-fsanitize=address \
+	$(VENV)-device/bin/python -m pytest -q --device cuda -n auto $(SANITIZER_TESTS)
+
+# Leaves out each event record and wait of the stream code in turn: a test must fail each time.
+mutations: $(VENV)-device/.test-device
+	cd tests && PYTHONPATH=.. $(abspath $(VENV))-device/bin/python -m mutations
+	cd tests && PYTHONPATH=.. $(abspath $(VENV))-device/bin/python -m mutations --reverse
+
+# Random programs against every oracle; each wrong one is printed as a script.
+PROGRAMS ?= 20000
+SEED ?= 7
+fuzz: $(VENV)/.test $(VENV)/.oracle
+	cd tests && PYTHONPATH=.. $(abspath $(VENV))/bin/python -m fuzz --programs $(PROGRAMS) --seed $(SEED)
+
 # Differential tests against PyTorch; they skip in `make test` where torch is missing.
 oracle: $(VENV)/.test $(VENV)/.oracle
 	$(BIN)/python -m pytest -q tests/oracle
 	$(BIN)/python tests/oracle_run.py
+
+# PyTorch's own hook tests, from outside the repository (tests/upstream); skips without network.
+upstream: $(VENV)/.test
+	cd tests && ../$(BIN)/python -m upstream
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -66,7 +92,7 @@ bench: $(VENV)/.bench $(VENV)/.oracle
 	$(BIN)/python -m bench
 
 # Everything, also what is too slow for .ci/run.
-nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device
+nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mutations upstream fuzz
 	$(call LATE_AND_REVERSED,$(DEVICE_TESTS) -k "not million")  # a million launches in wait are memory
 	$(BIN)/python -m pytest -q -m "nightly or not nightly"
 	$(BIN)/python tests/oracle_run.py

@@ -54,6 +54,17 @@ def _norm(*parts: str) -> Callable[[Shape, str], Arguments]:
     return make
 
 
+def _norm_vjp(shape: Shape, dtype: str) -> Arguments:
+    """Of rows so few that one launch makes all gradients."""
+    arrays, attributes = _norm("g", "x", "w")((min(shape[0], 33), shape[1]), dtype)
+    return Arguments(arrays, {**attributes, "weight_shape": shape[-1:], "bias_shape": shape[-1:]})
+
+
+def _arrays(dtype: str, *shapes: tuple[int, ...], **attributes: Any) -> Arguments:
+    """Arrays of these shapes, of a matrix product."""
+    return Arguments([normal(s, dtype, seed) for seed, s in enumerate(shapes)], attributes)
+
+
 def _classes(shape: Shape) -> Array:
     return np.random.default_rng(1).integers(0, shape[1], shape[0])
 
@@ -63,9 +74,24 @@ SAMPLES: dict[str, Callable[[Shape, str], Arguments]] = {
     "gelu_vjp": lambda s, d: Arguments([normal(s, d), normal(s, d, 1)], {"approximate": "none"}),
     "layer_norm": _norm("x", "w", "w"),
     "standardize_vjp": _norm("g", "x", "w"),
+    "layer_norm_vjp": _norm_vjp,
     "nll_loss": lambda s, d: Arguments([normal(s, d), _classes(s)], {}),
     "nll_loss_input": lambda s, d: Arguments([normal((), d), _classes(s)], {"shape": s}),
+    "cross_entropy": lambda s, d: Arguments([normal(s, d), _classes(s)], {"ignore_index": 3}),
+    "cross_entropy_input": lambda s, d: Arguments([normal((), d), normal(s, d), _classes(s)], {}),
+    "linear": lambda s, d: _arrays(d, (s[0], 70), (20, 70), (20,)),
+    "linear_input": lambda s, d: _arrays(d, (s[0], 20), (20, 70)),
+    "linear_weight": lambda s, d: _arrays(d, (s[0], 20), (s[0], 70)),
+    "linear_parameters": lambda s, d: _arrays(d, (s[0], 20), (s[0], 70)),
+    "matmul": lambda s, d: _arrays(d, (s[0], 70), (70, 20)),
+    "matmul_left": lambda s, d: _arrays(d, (s[0], 20), (70, 20), shape=(s[0], 70)),
+    "matmul_right": lambda s, d: _arrays(d, (s[0], 70), (s[0], 20), shape=(70, 20)),
     "sum_to": lambda s, d: Arguments([normal(s, d)], {"shape": s[1:]}),
+    "sum": lambda s, d: Arguments([abs(normal(s, d)) / s[0]], {}),  # no float16 overflow
+    "mean": lambda s, d: Arguments([abs(normal(s, d))], {}),
+    "expand_mean": lambda s, d: Arguments([normal((), d)], {"shape": s}),
+    "stack": lambda s, d: _arrays(d, s, s, axis=1),
+    "concat": lambda s, d: _arrays(d, s, s, axis=1),
 }
 
 

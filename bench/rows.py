@@ -128,11 +128,10 @@ def mlp(lib: Any, device: str = "cpu") -> Work:
     return Work(step, lambda: [p.detach().cpu().numpy() for p in model.parameters()])
 
 
-def modules(hook: str | None) -> Callable[..., Work]:
+def modules(*kinds: str) -> Callable[..., Work]:
     """50 Linear(8, 8) one after the other, batch 4: forward, backward, zero_grad.
 
-    hook: None, "forward" (register_forward_hook) or "backward" (register_full_backward_hook) on
-    each of them; the hook does nothing but count.
+    kinds: of hooks on each of them, as in register_<kind>_hook; a hook does nothing but count.
     """
 
     def build(lib: Any, device: str = "cpu") -> Work:
@@ -142,14 +141,12 @@ def modules(hook: str | None) -> Callable[..., Work]:
         x = lib.tensor(raw.layer_input(), requires_grad=True, device=device)
         fired = [0]
 
-        def observe(module: Any, seen: Any, result: Any) -> None:
+        def observe(module: Any, seen: Any, result: Any = None) -> None:
             fired[0] += 1
 
         for layer in model:
-            if hook == "forward":
-                layer.register_forward_hook(observe)
-            elif hook == "backward":
-                layer.register_full_backward_hook(observe)
+            for kind in kinds:
+                getattr(layer, f"register_{kind}_hook")(observe)
         first = next(iter(model))
         kept: list[Array] = []
 
@@ -159,7 +156,7 @@ def modules(hook: str | None) -> Callable[..., Work]:
             kept[:] = (x.grad, first.weight.grad)
             model.zero_grad()
 
-        expected = 0 if hook is None else raw.LAYERS
+        expected = len(kinds) * raw.LAYERS
 
         def values() -> list[Array]:
             assert fired[0] % raw.LAYERS == 0 and (fired[0] > 0) == (expected > 0)
@@ -196,9 +193,14 @@ ROWS = [
     Row("chain of 1000 x (y * a + b), 8 elements", 0.60, chain(False), raw.chain),
     Row("the same, a and b Python numbers", 0.60, chain(True), raw.chain),
     Row("MLP 64-128-128-10 step, batch 32, SGD", 0.65, mlp, raw.mlp),
-    Row("50 Linear(8, 8), no hooks", 0.50, modules(None), raw.layers),
+    Row("50 Linear(8, 8), no hooks", 0.50, modules(), raw.layers),
     Row("50 Linear(8, 8), a forward hook on each", None, modules("forward"), raw.layers),
-    Row("50 Linear(8, 8), a full backward hook on each", 0.22, modules("backward"), raw.layers),
+    Row(
+        "50 Linear(8, 8), a full backward hook on each",
+        0.22,
+        modules("full_backward"),
+        raw.layers,
+    ),
     Row("tanh(x * a + b), 16 M elements", None, wide, raw.wide, rounds=7, copied=raw.WIDE),
     Row("graph of 100,000 nodes, one element", None, deep, raw.deep, rounds=7),
 ]

@@ -6,7 +6,7 @@ import platform
 
 import numpy as np
 
-from bench import children
+from bench import children, hook_rows
 from bench.compare import Timing, compare
 from bench.rows import ROWS, Row, contenders, library
 
@@ -27,6 +27,10 @@ def run(only: str = "", rounds: int | None = None) -> int:
         if only in row.name:
             timings = compare(contenders(row), rounds or row.rounds)
             print(_line(row, timings), flush=True)
+    for hook_row in hook_rows.HOOK_ROWS:
+        if only in f"added by a {hook_row.name}":
+            added = hook_rows.measure(hook_row, rounds or 25)
+            print(hook_rows.line(hook_row, *added), flush=True)
     if not only:
         print(_memory_line(torch is not None), flush=True)
         print(_import_line(torch is not None), flush=True)

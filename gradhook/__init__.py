@@ -14,6 +14,7 @@ from gradhook.backend import device as device
 from gradhook.dtypes import *
 from gradhook.size import Size as Size
 from gradhook.modes import (
+    compat as compat,
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
@@ -22,7 +23,7 @@ from gradhook.modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from gradhook.tensor import Tensor as Tensor
-import gradhook.tensor_carrier  # noqa: F401 - gives the engine its carrier of create_graph
+import gradhook.tensor_carrier
 from gradhook.creation import *
 from gradhook.functions import *
 from gradhook.printing import set_printoptions as set_printoptions
@@ -34,6 +35,7 @@ from gradhook.random import (
     manual_seed as manual_seed,
     set_rng_state as set_rng_state,
 )
+from gradhook.serialization import load as load, save as save
 from gradhook.nn.functional import (
     conv1d as conv1d,
     conv2d as conv2d,
@@ -45,9 +47,18 @@ from gradhook.nn.functional import (
     layer_norm as layer_norm,
     rms_norm as rms_norm,
 )
+import gradhook._C
+import gradhook.autograd.functional  # noqa: F401 - like _C built on Tensor, so after it
 from gradhook import autograd as autograd, cuda as cuda, nn as nn, optim as optim
-from gradhook import device_hooks as device_hooks
-from gradhook import profiler as profiler, special as special
+from gradhook import device_hooks as device_hooks, hooks as hooks
+from gradhook import (
+    fft as fft,
+    linalg as linalg,
+    masked as masked,
+    profiler as profiler,
+    special as special,
+    utils as utils,
+)
 
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32
 

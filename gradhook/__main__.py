@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _demo(arguments: Sequence[str]) -> int:
     try:
-        demo = importlib.import_module("gradhook.demo")
+        demo = importlib.import_module("gradhook.demo.command")
         return int(demo.main(list(arguments)) or 0)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "gradhook":

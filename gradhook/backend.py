@@ -164,6 +164,13 @@ def _use(index: int) -> None:
             callback()
 
 
+def entered(array: Any) -> Any:
+    """An array of the user's, whose device is in use from now on."""
+    if is_cupy(array):
+        _use(array.device.id)
+    return array
+
+
 def current_index() -> int:
     """The index of the current CUDA device. DeviceError when there is none."""
     return int(cupy().cuda.runtime.getDevice())
@@ -224,12 +231,19 @@ def device_of(array: Any) -> device:
     return CPU if array_module(array) is np else device("cuda", array.device.id)
 
 
+@functools.cache
+def cupy_stream() -> Callable[[], Any]:
+    """CuPy's function that gives the current stream of the current device."""
+    found: Callable[[], Any] = cupy().cuda.get_current_stream
+    return found
+
+
 def stream_key() -> tuple[int, int]:
     """The current device and the pointer of its current stream. What is made on one stream is not
     used on another without a wait, so caches of device arrays are kept by it."""
-    module = cupy()
-    index = current_index() if len(Process.devices) > 1 else 0
-    return index, int(module.cuda.get_current_stream().ptr)
+    if Process.forked:
+        check_fork()
+    return current_index() if len(Process.devices) > 1 else 0, cupy_stream()().ptr
 
 
 _count: list[Callable[[int, str], None]] = []
@@ -332,55 +346,3 @@ def expect_device(array: Any, expected: device, name: str) -> None:
             f"{expected} and {found}! {name}: found a {kind} array of shape {tuple(array.shape)} "
             f"on {found}, expected one on {expected}; move it with .to('{expected}')"
         )
-
-
-# ---- memory
-
-
-def _byte_bounds(array: Any) -> tuple[int, int]:
-    """The addresses of a CuPy array's first byte and of the one after its last; equal if empty."""
-    low = high = int(array.data.ptr)
-    if array.size == 0:
-        return low, low
-    for length, stride in zip(array.shape, array.strides, strict=True):
-        extent = (length - 1) * stride
-        low, high = (low + extent, high) if extent < 0 else (low, high + extent)
-    return low, high + array.itemsize
-
-
-def shares_memory(a: Any, b: Any) -> bool:
-    """Whether two arrays can share memory: their byte ranges meet. Cheap, moves no data.
-
-    False is certain. Two interleaved views of one array (x[::2], x[1::2]) count as sharing.
-    """
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return isinstance(a, type(b)) and np.may_share_memory(a, b)
-    a_low, a_high = _byte_bounds(a)
-    b_low, b_high = _byte_bounds(b)
-    return a_low < b_high and b_low < a_high and a_low != a_high and b_low != b_high
-
-
-def has_internal_overlap(array: Any) -> bool:
-    """Whether two elements of an array share memory, so that a write in place is ill-defined.
-
-    Exact. True for what expand and sliding windows make, False for slices and transposes.
-    """
-    if array.flags.c_contiguous or array.size < 2:
-        return False
-    axes = sorted((abs(s), n) for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
-    if axes[0][0] == 0:
-        return True
-    span = array.itemsize
-    nested = True
-    for stride, length in axes:
-        nested = nested and stride >= span
-        span += (length - 1) * stride
-    if nested:
-        return False
-    if array.size * array.itemsize > span:
-        return True
-    # Odd strides (as_strided only): all byte offsets, the smallest gap between two decides.
-    offsets = np.zeros(1, np.int64)
-    for stride, length in axes:
-        offsets = np.add.outer(offsets, np.arange(length) * stride).reshape(-1)
-    return bool(np.diff(np.sort(offsets)).min() < array.itemsize)

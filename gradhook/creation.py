@@ -116,11 +116,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if type(data) in backend.array_types() or isinstance(data, np.ndarray):
         array = np.asarray(data) if isinstance(data, np.ndarray) else data
-        dtypes.of(array.dtype)
+        dtypes.of(backend.entered(array).dtype)
         array = array if wanted is None else array.astype(wanted, copy=False)
         return make(array if device is None else backend.to_device(array, device))  # type: ignore[no-any-return]
     if hasattr(data, "__cuda_array_interface__"):
-        return make(backend.cupy().asarray(data, dtype=wanted))  # type: ignore[no-any-return]
+        return make(backend.entered(backend.cupy().asarray(data, dtype=wanted)))  # type: ignore[no-any-return]
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -146,7 +146,7 @@ def from_cupy(array: Any) -> Tensor:
             f"other data"
         )
     dtypes.of(array.dtype)
-    return make(array)  # type: ignore[no-any-return]
+    return make(backend.entered(array))  # type: ignore[no-any-return]
 
 
 def from_dlpack(source: Any) -> Tensor:

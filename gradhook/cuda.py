@@ -89,11 +89,13 @@ def synchronize(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Give what CuPy's memory pools hold unused back to the device and the host."""
+    """Give what CuPy's memory pools hold unused back to all devices and the host."""
     if is_available():
         streams.release_done()
         module = backend.cupy()
-        module.get_default_memory_pool().free_all_blocks()
+        for index in sorted(backend.Process.devices):
+            with module.cuda.Device(index):
+                module.get_default_memory_pool().free_all_blocks()
         module.get_default_pinned_memory_pool().free_all_blocks()
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
+
+from gradhook.hooks.everywhere import everywhere
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,18 +24,38 @@ F = TypeVar("F", bound=Callable[..., Any])
 @dataclass(frozen=True, slots=True)
 class Modes:
     """What a recorder asks for: grad (record nodes), inference (tensors made now are inference
-    tensors).
+    tensors), watch (what else happens to a recorded node: autograd/watch.py; None: nothing),
+    saved_hooks_refused (why saved_tensors_hooks may not be entered; None: they may),
+    compat (PyTorch's refusals and quirks, read when a module call records its hooks and when a
+    backward run starts).
     """
 
     grad: bool = True
     inference: bool = False
+    watch: Any = None
+    saved_hooks_refused: str | None = None
+    compat: bool = False
 
 
 PLAIN = Modes()
 NO_GRAD = Modes(grad=False)
 
-_modes: ContextVar[Modes] = ContextVar("gradhook_modes", default=PLAIN)
+
+def compat_named(name: str | None) -> bool:
+    """Whether a name asks for PyTorch's quirks: "torch" does, None and "" do not; else
+    ValueError.
+    """
+    if name not in ("torch", "", None):
+        raise ValueError(f"compat: found {name!r}, expected 'torch' or None")
+    return bool(name)
+
+
+_modes: ContextVar[Modes] = ContextVar(
+    "gradhook_modes",
+    default=Modes(compat=True) if compat_named(os.getenv("GRADHOOK_COMPAT")) else PLAIN,
+)
 get_modes = _modes.get
+everywhere.see_compat(get_modes().compat)
 set_modes = _modes.set
 
 
@@ -50,7 +73,9 @@ def with_grad(modes: Modes, grad: bool) -> Modes:
     """`modes` with recording on or off."""
     if modes is PLAIN or modes is NO_GRAD:
         return PLAIN if grad else NO_GRAD
-    return replace(modes, grad=grad)
+    if modes.grad is grad:
+        return modes
+    return Modes(grad, modes.inference, modes.watch, modes.saved_hooks_refused, modes.compat)
 
 
 class ModeContext:
@@ -217,3 +242,26 @@ class inference_mode(ModeContext):
 
     def clone(self) -> ModeContext:
         return type(self)(self.mode)
+
+
+class compat(ModeContext):
+    """`with gradhook.compat("torch"):` brings back PyTorch's refusals and quirks where gradhook
+    goes beyond (docs/deviations.md says which); also a decorator. None: gradhook's own rules, also
+    within. The environment variable GRADHOOK_COMPAT=torch does so for a whole process.
+
+    It counts for module calls and backward runs that start inside. Errors: ValueError for another
+    name.
+    """
+
+    def __init__(self, name: str | None) -> None:
+        super().__init__()
+        self.name = name
+        self.on = compat_named(name)
+        everywhere.see_compat(self.on)
+
+    def change(self, modes: Modes) -> Modes:
+        changed = replace(modes, compat=self.on)
+        return next((m for m in (PLAIN, NO_GRAD) if m == changed), changed)
+
+    def clone(self) -> ModeContext:
+        return type(self)(self.name)

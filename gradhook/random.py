@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import weakref
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from gradhook import backend
 from gradhook.kernels.elements import dropout_factor
 from gradhook.kernels.launch import C_TYPES
+
+_alive: weakref.WeakSet[Generator] = weakref.WeakSet()
 
 
 class Generator:
@@ -23,7 +26,9 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         self.device = backend.device(device)
         self._seed = 0
+        self._draws = 0  # from the streams of devices
         self.manual_seed(secrets.randbits(63))
+        _alive.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream anew. seed: any int."""
@@ -80,14 +85,20 @@ class Generator:
         where = self._place(like)
         if where.type == "cpu":
             return np.asarray(getattr(self._bits, name)(*args, **kwargs))
+        self._draws += 1
         with backend.cupy().cuda.Device(where.index):
             return getattr(self._bits_of(where), name)(*args, **kwargs)
 
     def random(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
-        """Raw uniform array in [0, 1). shape: tuple; dtype: floating NumPy dtype; like: an array
-        on the device wanted, or that device (default: this generator's).
+        """Raw uniform array in [0, 1), in both parts if complex. shape: tuple; dtype: floating or
+        complex NumPy dtype; like: an array on the device wanted, or that device (default: this
+        generator's).
         """
         d = np.dtype(dtype)
+        if d.kind == "c":
+            parts = self.random((*shape, 2), np.dtype(f"f{d.itemsize // 2}"), like=like)
+            with backend.place(parts):
+                return parts.view(d)[..., 0]
         wide = d if d.itemsize >= 4 else np.dtype("f4")
         return self._draw("random", like, shape, dtype=wide).astype(d, copy=False)
 
@@ -119,6 +130,11 @@ class Generator:
         """Raw int64 array of numbers in [low, high)."""
         return self._draw("integers", like, low, high, size=shape).astype("i8", copy=False)
 
+    def poisson(self, rates: Any) -> Any:
+        """Raw int64 array of Poisson counts, on the device of `rates`, a raw array of any shape."""
+        with backend.place(rates):
+            return self._draw("poisson", rates, rates.astype("f8")).astype("i8", copy=False)
+
     def permutation(self, n: int, *, like: Any = None) -> Any:
         """Raw int64 array: the numbers 0..n-1 in random order."""
         where = self._place(like)
@@ -127,6 +143,88 @@ class Generator:
         keys = self._draw("random", where, (n,), dtype=np.dtype("f8"))
         with backend.place(keys):
             return keys.argsort()
+
+
+class Snapshot:
+    """The state of every Generator at one time, on the CPU and on devices; no host copy of a device
+    stream is made.
+    """
+
+    def __init__(self) -> None:
+        self._states = [_GeneratorState(g) for g in tuple(_alive)]
+
+    def settle(self) -> None:
+        """The draws that are to be repeated are over: drop the copies of device streams from which
+        none was made.
+        """
+        for state in self._states:
+            state.settle()
+
+    def restore(self) -> None:
+        """Continue every Generator that still lives from here."""
+        for state in self._states:
+            state.restore()
+
+
+class _GeneratorState:
+    """One Generator's. devices: copies of its streams by device, None when they don't matter."""
+
+    def __init__(self, g: Generator) -> None:
+        self.of, self.state, self.draws = weakref.ref(g), g.get_state(), g._draws
+        bits = g._device_bits
+        self.devices: dict[int, Any] | None = {k: _device_state(b) for k, b in bits.items()}
+
+    def settle(self) -> None:
+        g = self.of()
+        if g is None or g._draws == self.draws:
+            self.devices = None
+
+    def restore(self) -> None:
+        g = self.of()
+        if g is None:
+            return
+        g.set_state(self.state)
+        if self.devices is None or g._draws == self.draws:
+            return
+        for index in tuple(g._device_bits):
+            if index in self.devices:
+                _set_device_state(g._device_bits[index], self.devices[index])
+            else:  # first used since: it starts from the seed again
+                del g._device_bits[index]
+
+
+def _device_memory(bits: Any) -> Any:
+    """The memory of CuPy's bit generator as an array; None where NumPy's stands in for it."""
+    generator = bits.bit_generator
+    if not hasattr(generator, "_state_size"):
+        return None
+    module = backend.cupy()
+    size = generator._state_size() * generator._type_size()
+    memory = module.cuda.UnownedMemory(generator.state(), size, generator)
+    return module.ndarray((size,), "u1", module.cuda.MemoryPointer(memory, 0))
+
+
+def _device_state(bits: Any) -> Any:
+    """A copy of a device stream's state, on the device."""
+    memory = _device_memory(bits)
+    if memory is None:
+        return bits.bit_generator.state
+    with backend.place(memory):
+        return memory.copy()
+
+
+def _set_device_state(bits: Any, state: Any) -> None:
+    memory = _device_memory(bits)
+    if memory is None:
+        bits.bit_generator.state = state
+        return
+    with backend.place(memory):
+        memory[...] = state
+
+
+def snapshot() -> Snapshot:
+    """The state of every Generator now."""
+    return Snapshot()
 
 
 default_generator = Generator()

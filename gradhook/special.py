@@ -3,6 +3,14 @@ torch.special.
 """
 
 from gradhook.functions import table_functions
+from gradhook.overloads.arithmetic import log_softmax, mvlgamma, polygamma, softmax
 
-globals().update(table_functions("special"))
-__all__ = sorted(table_functions("special"))
+_FUNCTIONS = {
+    **table_functions("special"),
+    "log_softmax": log_softmax,
+    "multigammaln": mvlgamma,
+    "polygamma": polygamma,
+    "softmax": softmax,
+}
+globals().update(_FUNCTIONS)
+__all__ = sorted(_FUNCTIONS)

@@ -39,14 +39,18 @@ class Storage:
 
     array: the CuPy or NumPy array, any shape. version: how often it was written in place. lent: a
     hook holds it, so the first in-place op on it copies first and its NumPy export is read-only.
+    adopted: lent, and a leaf's .grad: an export copies first, too, and may be written to.
     """
 
-    __slots__ = ("__weakref__", "_copy", "_host", "array", "lent", "version")
+    __slots__ = ("__weakref__", "_copy", "_host", "adopted", "array", "lent", "version")
 
-    def __init__(self, array: Any, version: int = 0, lent: bool = False) -> None:
+    def __init__(
+        self, array: Any, version: int = 0, lent: bool = False, adopted: bool = False
+    ) -> None:
         self.array = array
         self.version = version
         self.lent = lent
+        self.adopted = adopted
         self._host: np.ndarray[Any, Any] | None = None
         self._copy: HostCopy | None = None
 
@@ -89,7 +93,9 @@ class Storage:
         self._host = self._copy = None
 
 
-LENT = Storage(None, lent=True)  # in the cell of a lent tensor until its Storage is asked for
+# In the cell of a lent tensor until its Storage is asked for.
+LENT = Storage(None, lent=True)
+ADOPTED = Storage(None, lent=True, adopted=True)
 
 
 def is_lent(cell: Cell | None) -> bool:
@@ -97,11 +103,17 @@ def is_lent(cell: Cell | None) -> bool:
     return cell is not None and cell is not INFERENCE and cell[1] is not None and cell[1].lent
 
 
+def is_adopted(cell: Cell | None) -> bool:
+    """Whether this is the cell of a .grad that hooks hold, too."""
+    return is_lent(cell) and cell[1].adopted  # type: ignore[index]
+
+
 def storage_in(cell: Cell, array: Any) -> Storage:
     """The Storage in a cell, made on first demand."""
     found = cell[1]
-    if found is None or found is LENT:
-        found = cell[1] = Storage(array, cell[0], lent=found is LENT)
+    if found is None or found.array is None:
+        lent, adopted = found is not None, found is ADOPTED
+        found = cell[1] = Storage(array, cell[0], lent, adopted)
     return found  # type: ignore[no-any-return]
 
 
@@ -118,6 +130,6 @@ def bump(tensor: Any) -> None:
     """The array behind a tensor was written in place: move its version, shared by its views."""
     cell = tensor._v
     if cell is None:
-        cell = tensor._v = [0, None]
-    if cell is not INFERENCE:
+        tensor._v = [1, None]
+    elif cell is not INFERENCE:
         bump_cell(cell)

@@ -226,16 +226,16 @@ def guarded(array: Any, stream: Stream) -> Any:
     return array
 
 
-# ---- copies to the host that nobody waits for
+# ---- copies to and from the host that nobody waits for
 
-_copy_streams: dict[backend.device, Stream] = {}
+_copy_streams: dict[tuple[backend.device, str], Stream] = {}
 
 
-def copy_stream(device: backend.device) -> Stream:
-    """The side stream on which a device's copies to the host run."""
-    found = _copy_streams.get(device)
+def copy_stream(device: backend.device, way: str = "d2h") -> Stream:
+    """The side stream on which a device's copies to the host ("h2d": from it) run."""
+    found = _copy_streams.get((device, way))
     if found is None:
-        found = _copy_streams[device] = Stream(device)
+        found = _copy_streams[device, way] = Stream(device)
     return found
 
 
@@ -288,9 +288,27 @@ def copy_to_host(array: Any, snapshot: bool) -> HostCopy:
         source = array.copy() if snapshot else module.ascontiguousarray(array)
         buffer = module.cuda.alloc_pinned_memory(max(source.nbytes, 1))
         host: np.ndarray[Any, Any] = np.frombuffer(buffer, source.dtype, source.size)
-        host = host.reshape(source.shape)
+        host = host.reshape(array.shape)  # ascontiguousarray makes 0-d arrays 1-d
         side.wait_event(current_stream(device).record_event())
         source.data.copy_to_host_async(host.ctypes.data, source.nbytes, side.cupy)
         event = side.record_event()
     hold(event, (source, buffer))
     return HostCopy(host, event)
+
+
+def copy_from_host(copy: HostCopy, device: backend.device) -> tuple[Any, Event]:
+    """Start a copy back to a device, after what is queued on its current stream. Returns the array
+    and the event after which it has its values.
+    """
+    module = backend.cupy()
+    side, host = copy_stream(device, "h2d"), copy._array
+    backend.count_transfer(host.nbytes, "h2d")
+    with module.cuda.Device(device.index):
+        array = module.empty(host.shape, host.dtype)
+        side.wait_event(current_stream(device).record_event())
+        if copy.event is not None:
+            side.wait_event(copy.event)
+        array.data.copy_from_host_async(host.ctypes.data, host.nbytes, side.cupy)
+        event = side.record_event()
+    hold(event, (array, host))
+    return array, event

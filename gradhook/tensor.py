@@ -9,7 +9,6 @@ and behaviour: torch.Tensor.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +16,11 @@ import numpy as np
 
 from gradhook import backend, dtypes, printing
 from gradhook.autograd import binding, record
+from gradhook.autograd.inplace import unlend
 from gradhook.autograd.views import edge_of
+from gradhook.hooks.pickling import warn_if_has_hooks
 from gradhook.size import Size
-from gradhook.storage import INFERENCE, Storage, is_lent, storage_in
+from gradhook.storage import INFERENCE, Storage, is_adopted, is_lent, storage_in
 from gradhook.tensor_history import TensorHistory
 
 
@@ -163,6 +164,8 @@ class Tensor(TensorHistory):
                 f"copy the tensor to host "
                 "memory first."
             )
+        if is_adopted(self._v):
+            unlend(self)
         return self._exported(self._host())
 
     def cupy(self) -> Any:
@@ -179,6 +182,8 @@ class Tensor(TensorHistory):
                 f"Can't call {how} on Tensor that requires grad: what is computed outside gradhook "
                 "is not recorded. Use tensor.detach() first."
             )
+        if is_adopted(self._v):
+            unlend(self)
         return self._a
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -312,11 +317,7 @@ class Tensor(TensorHistory):
                 "only leaf tensors can be pickled; use .detach() for a tensor with history (its "
                 "graph is not saved)"
             )
-        if self._backward_hooks:
-            warnings.warn(
-                "backward hooks on a tensor are not serialized; register them again after loading",
-                stacklevel=3,
-            )
+        warn_if_has_hooks(self)
         state = {k: v for k, v in self.__dict__.items() if k[0] != "_"}
         return _unpickled, (
             type(self),

@@ -58,6 +58,10 @@ class TensorCarrier:
         return g
 
     @staticmethod
+    def adopt(g: Any) -> Any:
+        return ops.clone(g)
+
+    @staticmethod
     def accumulate(have: Any, g: Any, owned: bool) -> Any:
         if have is None:
             return g if owned else ops.clone(g)

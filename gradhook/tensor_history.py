@@ -12,12 +12,15 @@ import numpy as np
 from gradhook import backend, dtypes
 from gradhook.autograd import api, binding
 from gradhook.autograd.graph import AccumulateGrad, GradientSlot, Node, hook_table
+from gradhook.autograd.hooked_views import note_hooked_view
 from gradhook.autograd.host_hooks import host_hook
+from gradhook.autograd.inplace import unlend
 from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.views import alias, edge_of
 from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
 from gradhook.methods import TensorMethods
+from gradhook.modes import is_inference_mode_enabled
 from gradhook.storage import INFERENCE
 
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ class TensorHistory(TensorMethods):
                 "only Tensors of floating point and complex dtype can require gradients, found "
                 f"{dtypes.of(self._a.dtype)!r}; cast with .float() first"
             )
-        if self._v is INFERENCE:
+        if self._v is INFERENCE and not is_inference_mode_enabled():
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                 "allowed; clone() it first."
@@ -187,11 +190,22 @@ class TensorHistory(TensorMethods):
     def retains_grad(self) -> bool:
         return self._slot is not None and self._slot.retains and not self.is_leaf
 
-    def register_hook(self, hook: Callable[[Any], Any], *, host: bool = False) -> RemovableHandle:
-        """`hook(grad) -> Tensor or None` once a backward run, with the summed gradient; a Tensor
-        replaces it. host: the hook observes a NumPy copy, which the device does not wait for.
+    def register_hook(
+        self, hook: Callable[[Any], Any], *, host: bool = False, follow_inplace: bool = False
+    ) -> RemovableHandle:
+        """`hook(grad) -> Tensor or None` once a backward run, with the sum of the gradients that
+        arrived in it, before it is used or added to .grad; a Tensor of the same shape, dtype and
+        device replaces it. In the order of registration. grad is None when the node runs for
+        another of its outputs only. host: the hook observes a NumPy copy, which the device does not
+        wait for, and returns nothing.
+        follow_inplace: after an in-place write the hook is about the new version of the tensor, as
+        retain_grad is; else it stays with the old one, and where that has no gradient any more (a
+        view whose memory was written) the write warns with HookLostWarning.
 
-        Errors: RuntimeError when the tensor requires no grad; TypeError for what is not callable.
+        Returns the handle that removes it. Errors: RuntimeError when the tensor requires no grad;
+        TypeError for what is not callable; in the backward RuntimeError for a result that does not
+        fit, TypeError for one that is no Tensor. Source: torch.Tensor.register_hook; host and
+        follow_inplace are gradhook's.
         """
         node = edge_of(self)
         if node is None:
@@ -199,12 +213,19 @@ class TensorHistory(TensorMethods):
                 "cannot register a hook on a tensor that doesn't require gradient; call "
                 "requires_grad_() first"
             )
-        return hook_table(node, self._nr).add(host_hook(hook, host))
+        if self._view is not None and self._view.steps:
+            note_hooked_view(self)
+        flags = ("follow_inplace",) if follow_inplace else ()
+        return hook_table(node, self._nr).add(host_hook(hook, host), flags=flags)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """`hook(param) -> None` after .grad of this leaf was accumulated by `backward`.
+        """`hook(param) -> None` each time `backward` has added to .grad of this leaf, which it gets
+        as the very object; it may change .grad or set it to None. Not by `autograd.grad`, and not
+        when no gradient came.
 
-        Errors: RuntimeError for a non-leaf or a tensor that requires no grad.
+        Returns the handle that removes it. Errors: RuntimeError for a non-leaf or a tensor that
+        requires no grad, and in the backward when it returns anything. Source:
+        torch.Tensor.register_post_accumulate_grad_hook.
         """
         node = edge_of(self)
         if node is None:
@@ -246,6 +267,7 @@ class TensorHistory(TensorMethods):
     @property
     def data(self) -> Tensor:
         """The same memory without history and with a version of its own, as torch's."""
+        unlend(self)
         made: Tensor = binding.make(self._a)
         return made
 

@@ -1,6 +1,5 @@
-// Element functors: gelu and its gradient, that of relu, and dropout's mask from a counter-based
-// generator.
-// The formulas they must equal: gradhook/ops/activation.py (gelu, gelu_vjp, relu_vjp).
+// Element functors: gelu, relu, their gradients, and dropout's mask from a counter-based generator.
+// The formulas they must equal: gradhook/ops/activation.py (gelu, gelu_vjp, relu, relu_vjp).
 
 namespace gradhook {
 
@@ -26,6 +25,11 @@ __device__ __forceinline__ F gelu_tanh_vjp(F g, F x) {
     const F slope = (F(1) - inner * inner) *
                     (x * x * F(0.10703222440890037) + F(0.7978845608028654));
     return g * ((inner + F(1)) * F(0.5) + x * slope * F(0.5));
+}
+
+template <typename F>
+__device__ __forceinline__ F relu(F x) {
+    return x <= F(0) ? F(0) : x;  // NaN stays
 }
 
 // y: what relu gave.

@@ -121,6 +121,57 @@ __device__ __forceinline__ void layer_norm_vjp(const Row& row, G g, X x, W weigh
     row.store(out_weight, [&](long long i) { return row.load(g, i) * y(i); });
 }
 
+// The gradient for x.
+template <typename Row, typename G, typename X, typename W, typename Out>
+__device__ __forceinline__ void layer_norm_x_vjp(const Row& row, G g, X x, W weight,
+                                                 typename Row::Sum eps, Out out) {
+    using F = typename Row::Sum;
+    const F centre = mean(row, x), scale = inverse_deviation(row, x, centre, eps);
+    const auto y = [&](long long i) { return F((row.load(x, i) - centre) * scale); };
+    const auto h = [&](long long i) { return F(row.load(g, i) * row.load(weight, i)); };
+    const F mean_h = row.reduce(Add(), F(0), h) / F(row.length);
+    const F mean_hy =
+        row.reduce(Add(), F(0), [&](long long i) { return F(h(i) * y(i)); }) / F(row.length);
+    row.store(out, [&](long long i) { return (h(i) - mean_h - y(i) * mean_hy) * scale; });
+}
+
+template <typename F>
+struct Moments {
+    F centre, scale;
+};
+
+template <typename F>
+struct ByColumn {
+    F weight, bias;
+    __device__ __forceinline__ void operator+=(const ByColumn& other) {
+        weight += other.weight;
+        bias += other.bias;
+    }
+};
+
+// All gradients in one launch: for x by rows, for weight and bias by columns.
+template <typename F, typename G, typename X, typename W, typename Out, typename OutW,
+          typename OutB>
+__device__ __forceinline__ void layer_norm_vjp_all(long long rows, long long n, int row_blocks,
+                                                   G g, X x, W weight, F eps, Out out,
+                                                   OutW out_weight, OutB out_bias) {
+    rows_and_columns<F, ByColumn<F>>(
+        rows, n, row_blocks,
+        [&](const auto& row) { layer_norm_x_vjp(row, g, x, weight, eps, out); },
+        [&](const auto& row) {
+            const F centre = mean(row, x);
+            return Moments<F>{centre, inverse_deviation(row, x, centre, eps)};
+        },
+        [&](const auto& row, Moments<F> of, long long c) {
+            const F at = row.load(g, c);
+            return ByColumn<F>{at * ((row.load(x, c) - of.centre) * of.scale), at};
+        },
+        [&](long long c, ByColumn<F> sum) {
+            out_weight.put(0, c, sum.weight);
+            out_bias.put(0, c, sum.bias);
+        });
+}
+
 // One sum a row: the trailing axes of a sum-to-shape.
 template <typename Row, typename X, typename Out>
 __device__ __forceinline__ void row_sum(const Row& row, X x, Out out) {
@@ -128,27 +179,6 @@ __device__ __forceinline__ void row_sum(const Row& row, X x, Out out) {
     const F total = row.reduce(Add(), F(0), [&](long long i) { return row.load(x, i); });
     const Row one{row.number, 1};
     one.store(out, [&](long long) { return total; });
-}
-
-// Minus the scores at the targets' classes, summed, and how many targets count: (sum, count).
-// The whole batch is one row.
-template <typename F>
-struct Loss {
-    F sum, count;
-};
-
-template <typename Row, typename X, typename Target>
-__device__ __forceinline__ Loss<typename Row::Sum> class_loss(
-    const Row& row, X x, Target target, long long classes, long long ignored) {
-    using F = typename Row::Sum;
-    const auto add = [](Loss<F> a, Loss<F> b) {
-        return Loss<F>{a.sum + b.sum, a.count + b.count};
-    };
-    return row.reduce(add, Loss<F>{F(0), F(0)}, [&](long long i) {
-        const long long k = static_cast<long long>(target.at(0, i));
-        if (k == ignored) return Loss<F>{F(0), F(0)};
-        return Loss<F>{-static_cast<F>(x[i * classes + k]), F(1)};
-    });
 }
 
 }  // namespace gradhook

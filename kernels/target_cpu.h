@@ -61,6 +61,14 @@ inline void for_each_row(long long rows, long long length, Body body) {
     }
 }
 
+template <typename F, typename Value, typename Combine, typename Each, typename Last>
+inline void reduce_rows(long long rows, long long length, Value neutral, Combine combine,
+                        Each each, Value*, unsigned*, Last last) {
+    Value value = neutral;
+    for_each_row<F>(rows, length, [&](const auto& row) { value = combine(value, each(row)); });
+    last(value);
+}
+
 template <typename F, typename Element, typename Store>
 inline void sum_columns(long long outer, long long length, long long inner, Element element,
                         Store store) {
@@ -70,6 +78,37 @@ inline void sum_columns(long long outer, long long length, long long inner, Elem
             for (long long b = 0; b < length; ++b) sum += element(a, b, c);
             store(a, c, sum);
         }
+}
+
+template <typename F, typename Sum, typename Each, typename OfRow, typename Element,
+          typename Store>
+inline void rows_and_columns(long long rows, long long n, int, Each each, OfRow of_row,
+                             Element element, Store store) {
+    for (long long r = 0; r < rows; ++r) each(Row<F>{r, n});
+    for (long long c = 0; c < n; ++c) {
+        Sum sum{};
+        for (long long r = 0; r < rows; ++r) {
+            const Row<F> row{r, n};
+            sum += element(row, of_row(row), c);
+        }
+        store(c, sum);
+    }
+}
+
+template <typename F, typename Left, typename Right, typename Store>
+inline void multiply(long long batch, long long m, long long n, long long k, bool, bool, Left left,
+                     Right right, Store store) {
+    for (long long b = 0; b < batch; ++b) {
+        const auto from_left = left(b);
+        const auto from_right = right(b);
+        for (long long i = 0; i < m; ++i)
+            for (long long j = 0; j < n; ++j) {
+                F sum = 0;
+                for (long long step = 0; step < k; ++step)
+                    sum += from_left(i, step) * from_right(step, j);
+                store(b, i, j, sum);
+            }
+    }
 }
 
 template <typename Table, typename Body>

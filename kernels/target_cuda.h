@@ -50,15 +50,22 @@ __device__ __forceinline__ Value reduce_warp(Value value, Combine combine) {
     return value;
 }
 
-// The combination of one value a thread of a block of one row of threads, in every thread.
+// This thread's number in its block, and how many there are: a multiple of 32.
+__device__ __forceinline__ unsigned thread_number() {
+    return threadIdx.y * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ unsigned thread_count() { return blockDim.x * blockDim.y; }
+
+// The combination of one value a thread of a block, in every thread.
 template <typename Value, typename Combine>
 __device__ __forceinline__ Value reduce_block(Value value, Value neutral, Combine combine) {
     __shared__ unsigned long long room[32 * ((sizeof(Value) + 7) / 8)];
     Value* warps = reinterpret_cast<Value*>(room);
+    const unsigned lane = thread_number() % 32;
     value = reduce_warp(value, combine);
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    if (lane == 0) warps[thread_number() / 32] = value;
     __syncthreads();
-    value = threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : neutral;
+    value = lane < thread_count() / 32 ? warps[lane] : neutral;
     __syncthreads();
     return reduce_warp(value, combine);
 }
@@ -71,7 +78,7 @@ __device__ __forceinline__ void reduce_grid(Value value, Value neutral, Combine 
                                             Value* partials, unsigned* arrived, Last last) {
     __shared__ bool is_last;
     value = reduce_block(value, neutral, combine);
-    if (threadIdx.x == 0) {
+    if (thread_number() == 0) {
         partials[blockIdx.x] = value;
         __threadfence();
         is_last = atomicAdd(arrived, 1u) == gridDim.x - 1;
@@ -80,10 +87,10 @@ __device__ __forceinline__ void reduce_grid(Value value, Value neutral, Combine 
     if (!is_last) return;
     __threadfence();
     value = neutral;
-    for (unsigned k = threadIdx.x; k < gridDim.x; k += blockDim.x)
+    for (unsigned k = thread_number(); k < gridDim.x; k += thread_count())
         value = combine(value, from_block(partials + k));
     value = reduce_block(value, neutral, combine);
-    if (threadIdx.x == 0) {
+    if (thread_number() == 0) {
         *arrived = 0;
         last(value);
     }
@@ -129,6 +136,17 @@ __device__ __forceinline__ void for_each_row(long long rows, long long length, B
     }
 }
 
+// The combination of each(row) over all rows: last(total) once, as in reduce_grid. each(row) is
+// known to all that work on the row.
+template <typename F, typename Value, typename Combine, typename Each, typename Last>
+__device__ __forceinline__ void reduce_rows(long long rows, long long length, Value neutral,
+                                            Combine combine, Each each, Value* partials,
+                                            unsigned* arrived, Last last) {
+    Value value = neutral;
+    for_each_row<F>(rows, length, [&](const auto& row) { value = combine(value, each(row)); });
+    reduce_grid(threadIdx.x == 0 ? value : neutral, neutral, combine, partials, arrived, last);
+}
+
 // ---- columns: out(a, c) is the combination of element(a, b, c) over b. blockDim = 32 x 8.
 
 template <typename F, typename Element, typename Store>
@@ -148,6 +166,76 @@ __device__ __forceinline__ void sum_columns(long long outer, long long length, l
             store(a, c, sum);
         }
         __syncthreads();
+    }
+}
+
+// Rows and column sums in one launch: each(row) for every row by the first `row_blocks` blocks;
+// store(c, sum of element(row, of_row(row), c) over the rows) for every column by the others, a
+// block for 32 columns. They share nothing, so each computes of_row anew: for small matrices.
+// blockDim = 32 x 8.
+template <typename F, typename Sum, typename Each, typename OfRow, typename Element,
+          typename Store>
+__device__ __forceinline__ void rows_and_columns(long long rows, long long n, int row_blocks,
+                                                 Each each, OfRow of_row, Element element,
+                                                 Store store) {
+    if (static_cast<int>(blockIdx.x) < row_blocks) {
+        const long long step = static_cast<long long>(row_blocks) * blockDim.y;
+        for (long long r = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y; r < rows;
+             r += step)
+            each(Row<F>{r, n});
+        return;
+    }
+    __shared__ Sum part[8][33];
+    const long long c = (static_cast<long long>(blockIdx.x) - row_blocks) * 32 + threadIdx.x;
+    Sum sum{};
+    for (long long r = threadIdx.y; r < rows; r += 8) {
+        const Row<F> row{r, n};
+        const auto found = of_row(row);
+        if (c < n) sum += element(row, found, c);
+    }
+    part[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && c < n) {
+        for (int k = 1; k < 8; ++k) sum += part[k][threadIdx.x];
+        store(c, sum);
+    }
+}
+
+// ---- products: store(b, i, j, sum over k of left(b)(i, k) * right(b)(k, j)), added in the order
+// of k. left_by_rows, right_by_columns: k is what neighbours in memory differ by.
+// blockDim = 32 x 8; a block makes tiles of 32 x 32.
+
+template <typename F, typename Left, typename Right, typename Store>
+__device__ __forceinline__ void multiply(long long batch, long long m, long long n, long long k,
+                                         bool left_by_rows, bool right_by_columns, Left left,
+                                         Right right, Store store) {
+    __shared__ F a[32][33], b[32][33];
+    const long long down = (m + 31) / 32, across = (n + 31) / 32;
+    const int x = threadIdx.x;
+    for (long long tile = blockIdx.x; tile < batch * down * across; tile += gridDim.x) {
+        const long long matrix = tile / (down * across);
+        const long long i0 = tile / across % down * 32, j0 = tile % across * 32;
+        const auto from_left = left(matrix);
+        const auto from_right = right(matrix);
+        F sums[4] = {F(0), F(0), F(0), F(0)};
+        for (long long k0 = 0; k0 < k; k0 += 32) {
+            for (int y = threadIdx.y; y < 32; y += 8) {
+                const int ai = left_by_rows ? y : x, ak = left_by_rows ? x : y;
+                const int bk = right_by_columns ? x : y, bj = right_by_columns ? y : x;
+                a[ai][ak] = i0 + ai < m && k0 + ak < k ? from_left(i0 + ai, k0 + ak) : F(0);
+                b[bk][bj] = k0 + bk < k && j0 + bj < n ? from_right(k0 + bk, j0 + bj) : F(0);
+            }
+            __syncthreads();
+            const int depth = k - k0 < 32 ? static_cast<int>(k - k0) : 32;
+            for (int kk = 0; kk < depth; ++kk)
+                for (int part = 0; part < 4; ++part)
+                    sums[part] += a[threadIdx.y + 8 * part][kk] * b[kk][x];
+            __syncthreads();
+        }
+        for (int part = 0; part < 4; ++part) {
+            const long long i = i0 + threadIdx.y + 8 * part, j = j0 + x;
+            if (i < m && j < n) store(matrix, i, j, sums[part]);
+        }
     }
 }
 

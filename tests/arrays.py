@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import gradhook
-from gradhook import backend
+from gradhook import memory
 
 
 def share_memory(a: Any, b: Any) -> bool:
     """Whether two tensors can share memory."""
-    return backend.shares_memory(a.detach()._a, b.detach()._a)
+    return memory.shares_memory(a.detach()._a, b.detach()._a)
 
 
 def put(array: Any) -> gradhook.Tensor:

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ORACLE = ROOT.parent / "shared" / "oracle" / "oracle.py"
 BASELINE = ROOT / "tests" / "oracle_baseline.json"
-KINDS = "op"
+KINDS = "op,module"
 TIER = "1"
 
 

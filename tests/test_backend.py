@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from gradhook import backend
+from gradhook import backend, memory
 
 
 @pytest.fixture
@@ -141,11 +141,11 @@ def test_a_numpy_array_among_cuda_tensors_is_refused_with_both_devices_and_the_w
 def test_views_share_memory_and_copies_or_disjoint_parts_do_not():
     base = np.arange(24.0).reshape(4, 6)
     for view in (base[1:], base.T, base[::-1, ::2], base[2, 3:4], base.reshape(-1)[5:]):
-        assert backend.shares_memory(base, view) and backend.shares_memory(view, base)
+        assert memory.shares_memory(base, view) and memory.shares_memory(view, base)
     for other in (base.copy(), base[:0], np.ones(3)):
-        assert not backend.shares_memory(base, other)
-    assert not backend.shares_memory(base[:2], base[2:])
-    assert not backend.shares_memory(base[:2], base[:1:-1])
+        assert not memory.shares_memory(base, other)
+    assert not memory.shares_memory(base[:2], base[2:])
+    assert not memory.shares_memory(base[:2], base[:1:-1])
 
 
 strides = st.integers(-5, 5)
@@ -154,21 +154,21 @@ strides = st.integers(-5, 5)
 @given(st.lists(st.tuples(st.integers(0, 5), strides), max_size=3), st.sampled_from(["i1", "i4"]))
 def test_internal_overlap_is_exact_for_any_shape_and_strides(axes, dtype):
     dtype = np.dtype(dtype)
-    memory = np.zeros(128, np.int8)
+    room = np.zeros(128, np.int8)
     shape, steps = [n for n, _ in axes], [s for _, s in axes]
-    array = np.ndarray(shape, dtype, memory, offset=60, strides=steps)
+    array = np.ndarray(shape, dtype, room, offset=60, strides=steps)
     touched = np.zeros(128, int)
     for index in np.ndindex(*shape):
         offset = 60 + sum(i * s for i, s in zip(index, steps, strict=True))
         touched[offset : offset + dtype.itemsize] += 1
-    assert backend.has_internal_overlap(array) == bool((touched > 1).any())
+    assert memory.has_internal_overlap(array) == bool((touched > 1).any())
 
 
 def test_expanded_arrays_and_windows_overlap_and_slices_do_not():
     base = np.arange(12.0).reshape(3, 4)
-    assert backend.has_internal_overlap(np.broadcast_to(base[:1], (5, 4)))
-    assert backend.has_internal_overlap(sliding_window_view(np.arange(100_000.0), 1000))
-    assert not backend.has_internal_overlap(as_strided(base, (3, 2), (16, 24)))
+    assert memory.has_internal_overlap(np.broadcast_to(base[:1], (5, 4)))
+    assert memory.has_internal_overlap(sliding_window_view(np.arange(100_000.0), 1000))
+    assert not memory.has_internal_overlap(as_strided(base, (3, 2), (16, 24)))
     for array in (
         base,
         base.T,
@@ -177,7 +177,7 @@ def test_expanded_arrays_and_windows_overlap_and_slices_do_not():
         base[:0],
         np.float64(1).reshape(()),
     ):
-        assert not backend.has_internal_overlap(array)
+        assert not memory.has_internal_overlap(array)
 
 
 @pytest.mark.cuda
@@ -190,9 +190,9 @@ def test_arrays_move_to_cuda_and_back_and_are_recognised_there():
     assert backend.device_of(array) == backend.device("cuda", 0) == backend.default_device()
     assert backend.to_device(array, "cuda:0") is array
     np.testing.assert_array_equal(backend.to_host(array), host)
-    assert backend.shares_memory(array, array[1:]) and not backend.shares_memory(array, host)
-    assert not backend.shares_memory(array, array.copy())
-    assert not backend.has_internal_overlap(array.T)
+    assert memory.shares_memory(array, array[1:]) and not memory.shares_memory(array, host)
+    assert not memory.shares_memory(array, array.copy())
+    assert not memory.has_internal_overlap(array.T)
     number = backend.scalar(2.5, np.dtype("f4"), type(array))
     assert type(number) is type(array) and number.shape == () and number.get() == 2.5
     with pytest.raises(backend.DeviceError, match="cuda:99"):

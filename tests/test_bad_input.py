@@ -170,7 +170,7 @@ def test_a_gradient_that_does_not_fit_is_refused():
 def test_grad_refuses_inputs_it_cannot_differentiate_for():
     x = leaf([1.0])
     refused(TypeError, lambda: autograd.grad((x * 2).sum(), 5), "expected a Tensor", "found int")
-    refused(ValueError, lambda: autograd.grad((x * 2).sum(), []), "non-empty inputs")
+    refused(RuntimeError, lambda: autograd.grad((x * 2).sum(), []), "cannot be empty")
     refused(
         RuntimeError,
         lambda: autograd.grad((x * 2).sum(), gradhook.ones(1)),

@@ -19,9 +19,9 @@ if not (ROOT / "bench" / "rows.py").is_file():
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-compare, environment, raw, rows, table = (
+compare, environment, hook_rows, raw, rows, table = (
     importlib.import_module(f"bench.{name}")
-    for name in ("compare", "environment", "raw", "rows", "table")
+    for name in ("compare", "environment", "hook_rows", "raw", "rows", "table")
 )
 SHORT = {  # the long rows, with less to do
     rows.ROWS[0].name: (rows.chain(False, length=20), lambda: raw.chain(20)),
@@ -47,6 +47,27 @@ def test_a_row_computes_what_numpy_computes(row, name):
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == b.dtype == np.float32 and a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["gradhook", "torch"])
+@pytest.mark.parametrize("row", hook_rows.HOOK_ROWS, ids=[r.name for r in hook_rows.HOOK_ROWS])
+def test_the_hooks_of_a_hook_row_change_nothing(row, name):
+    lib = rows.library(name)
+    if lib is None:
+        pytest.skip("PyTorch is not installed")
+    found = []
+    for hooked in (False, True):
+        work = row.build(lib, hooked)
+        work.step()
+        found.append([v.tolist() for v in work.values()])
+    assert found[0] == found[1] and found[0]
+
+
+def test_a_hook_row_says_what_is_added_and_whether_that_is_good_enough():
+    row = hook_rows.HOOK_ROWS[0]
+    assert "1.00 us" in hook_rows.line(row, 1e-6, None)
+    assert " met" in hook_rows.line(row, 1e-6, 1e-5)
+    assert "NOT met" in hook_rows.line(row, 1e-6, 2e-6)
 
 
 def test_compare_gives_each_contender_its_ratio():

@@ -16,8 +16,9 @@ import gradhook
 for _package in ("sklearn", "rich", "matplotlib"):
     pytest.importorskip(_package, reason=f"the demo needs {_package}: pip install 'gradhook[demo]'")
 
-from gradhook import demo, nn  # noqa: E402
+from gradhook import nn  # noqa: E402
 from gradhook.demo import data, model  # noqa: E402
+from gradhook.demo.command import main  # noqa: E402
 from gradhook.demo.monitor import Monitor  # noqa: E402
 
 LAYERS = "conv1 relu1 pool1 conv2 relu2 pool2 flatten dense1 relu3 dense2".split()
@@ -42,7 +43,7 @@ def finished(tmp_path_factory):
     picture = tmp_path_factory.mktemp("demo") / "gradflow.png"
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert demo.main(["--output", str(picture), "--device", "cpu"]) == 0
+        assert main(["--output", str(picture), "--device", "cpu"]) == 0
     return printed.getvalue(), picture
 
 
@@ -78,7 +79,7 @@ def test_its_picture_is_a_png_of_sensible_size(finished):
 
 def test_quiet_prints_the_result_line_only(tmp_path, capsys):
     picture = tmp_path / "a.png"
-    assert demo.main(["--quiet", "--epochs", "1", "--output", str(picture), "--device", "cpu"]) == 0
+    assert main(["--quiet", "--epochs", "1", "--output", str(picture), "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("test accuracy 0.") and printed.count("\n") == 1
     assert picture.exists()
@@ -87,7 +88,7 @@ def test_quiet_prints_the_result_line_only(tmp_path, capsys):
 def test_the_same_seed_gives_the_same_numbers(tmp_path, capsys):
     results = []
     for seed in ("3", "3", "4"):
-        demo.main(["--quiet", "--epochs", "1", "--seed", seed, "--output", str(tmp_path / "a.png")])
+        main(["--quiet", "--epochs", "1", "--seed", seed, "--output", str(tmp_path / "a.png")])
         results.append(capsys.readouterr().out.split(" after ")[0])
     assert results[0] == results[1] != results[2]
 
@@ -108,14 +109,14 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path, capsys):
 )
 def test_a_wrong_option_is_one_clear_error_before_any_training(arguments, message, capsys):
     with pytest.raises(SystemExit) as end:
-        demo.main(arguments)
+        main(arguments)
     error = capsys.readouterr().err
     assert end.value.code == 2 and message in error and error.count("error:") == 1
 
 
 @pytest.mark.skipif(gradhook.backend.is_available(), reason="there is a CUDA device here")
 def test_cuda_without_a_device_says_why_and_what_to_do(capsys):
-    assert demo.main(["--device", "cuda"]) == 1
+    assert main(["--device", "cuda"]) == 1
     error = capsys.readouterr().err
     assert gradhook.backend.why_not() in error and "leave --device out" in error
 

@@ -112,7 +112,7 @@ def test_backward_with_a_non_leaf_in_inputs_fills_its_grad_without_a_warning():
 
 def test_empty_inputs_are_refused():
     x = leaf(2.0)
-    with pytest.raises(RuntimeError, match=r"'inputs' argument to backward\(\) cannot be empty"):
+    with pytest.raises(RuntimeError, match=r"`inputs` argument to `backward\(\)` cannot be empty"):
         (x * 2).backward(inputs=[])
 
 

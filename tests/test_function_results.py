@@ -170,6 +170,33 @@ def test_a_tuple_a_list_and_other_values_come_back_as_they_are():
         assert x.grad.tolist() == [2]
 
 
+def test_an_output_that_is_no_tensor_has_its_slot_in_backward_and_in_node_hooks():
+    class Three(Function):
+        @staticmethod
+        def forward(ctx, x, text):
+            second = x * 3
+            ctx.save_for_backward(second)
+            return x * 2, text, second
+
+        @staticmethod
+        def backward(ctx, first, text, second):
+            seen.append((first.tolist(), text, second.tolist(), ctx.saved_tensors[0].tolist()))
+            return first * 2 + second * 3, None
+
+    x, seen, at_the_node = leaf([1.0]), [], []
+    first, _, second = Three.apply(x, "text")
+    assert (first.output_nr, second.output_nr) == (0, 2)
+    second.grad_fn.register_prehook(lambda g: at_the_node.append([h is None for h in g]))
+    (first + second).sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [5] and seen == [([1], None, [1], [3])]
+    second.sum().backward(retain_graph=True)  # of the other tensor zeros, of the text still None
+    assert seen[1] == ([0], None, [1], [3])
+    assert at_the_node == [[False, True, False], [True, True, False]]
+    second.grad_fn.register_prehook(lambda g: (g[0], gradhook.ones(1), g[2]))
+    with pytest.raises(RuntimeError, match="can't replace a None gradient"):
+        second.sum().backward()
+
+
 def test_under_no_grad_and_without_inputs_that_need_it_nothing_is_recorded():
     x = leaf([1.0])
     with gradhook.no_grad():

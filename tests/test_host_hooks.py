@@ -24,6 +24,16 @@ def test_a_host_hook_observes_the_gradient_in_its_place_among_the_others():
     assert not seen[0].flags.writeable and x.grad.tolist() == [200] * 3
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0, 3), (2, 3)])
+def test_a_host_hook_gets_an_array_of_the_shape_of_the_gradient(shape):
+    log, x = [], gradhook.ones(shape, requires_grad=True)
+    (x * 3).sum().backward()  # without a hook
+    y = x * 3
+    y.register_hook(lambda g: log.append((g.shape, g.ndim, g.sum())), host=True)
+    y.sum().backward()
+    assert log == [(shape, len(shape), y.numel())]
+
+
 def test_a_host_hook_of_a_module_gets_numpy_arrays_in_the_shape_of_the_call():
     module, seen = gradhook.nn.Linear(3, 2), []
     module.to("cpu").register_full_backward_hook(lambda *args: seen.append(args), host=True)
@@ -101,3 +111,12 @@ def test_detect_anomaly_ends_with_its_block():
         pass
     x.sqrt().sum().backward()
     assert x.grad.tolist() == [float("inf")]
+
+
+def test_a_host_hook_that_is_called_outside_a_backward_run_observes_at_once():
+    module, seen = gradhook.nn.Identity(), []
+    module.register_full_backward_hook(lambda *args: seen.append(args[1:]), host=True)
+    (hook,) = module._backward_hooks.values()
+    hook(module, (leaf(),), (None,))
+    ((grad_input,), (grad_output,)) = seen[0]
+    assert grad_input.tolist() == [1, 2, 3] and grad_output is None

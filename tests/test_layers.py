@@ -12,15 +12,19 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "gradhook"
 
 # Of gradhook/autograd: what the Tensor is built on, and what is built on the Tensor.
-ENGINE = """api binding carriers engine graph graph_task guard host_hooks inplace
-    module_hook_node module_hook_runners node_hooks node_streams op_node operands record saved
-    source views""".split()
-ABOVE_TENSOR = "anomaly forward function functional gradcheck".split()
+ENGINE = """api binding carriers completion engine graph graph_task guard hook_notes hooked_views
+    host_hooks inplace introspection module_hook_node module_hook_options module_hook_runners
+    multi_grad multithreading mutation node_hooks node_streams numbering op_node operands record
+    save_on_cpu saved saved_hooks saved_tensor source variable views watch""".split()
+ABOVE_TENSOR = "anomaly forward function functional functional_checks gradcheck".split()
 
 # Lowest first. Patterns of module names without "gradhook."; the first that matches counts, and
 # "gradhook" is the root __init__. A new module finds its place here, or the test fails.
 LAYERS: list[tuple[str, list[str]]] = [
-    ("foundations", ["devices", "dtypes", "backend", "modes", "size", "hooks", "hooks.*"]),
+    (
+        "foundations",
+        ["devices", "dtypes", "backend", "memory", "modes", "size", "hooks", "hooks.*"],
+    ),
     ("state", ["kernels", "kernels.*", "storage", "profiler", "streams", "cuda"]),
     ("ops", ["ops", "ops.*"]),
     ("engine", [f"autograd.{name}" for name in ENGINE]),
@@ -28,8 +32,24 @@ LAYERS: list[tuple[str, list[str]]] = [
         "tensor",
         ["tensor", "tensor_*", "methods", "printing", "random", "creation", "serialization"],
     ),
-    ("functions", ["indexing", "overloads", "overloads.*", "return_types", "functions", "special"]),
-    ("autograd", ["autograd", *[f"autograd.{name}" for name in ABOVE_TENSOR], "device_hooks"]),
+    (
+        "functions",
+        [
+            "indexing",
+            "overloads",
+            "overloads.*",
+            "return_types",
+            "functions",
+            "special",
+            "fft",
+            "linalg",
+            "masked",
+        ],
+    ),
+    (
+        "autograd",
+        ["autograd", "_C", *[f"autograd.{name}" for name in ABOVE_TENSOR], "device_hooks"],
+    ),
     ("nn", ["nn", "nn.*", "optim", "optim.*"]),
     ("tools", ["func", "func.*", "numpy", "utils", "utils.*", "monitor", "distributed"]),
     ("root", ["gradhook"]),

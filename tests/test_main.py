@@ -34,7 +34,7 @@ def test_demo_without_its_packages_names_the_package_and_the_extra(capsys, monke
 def test_demo_hands_its_own_arguments_on(monkeypatch):
     seen = []
     demo = types.SimpleNamespace(main=lambda arguments: seen.append(arguments))
-    monkeypatch.setitem(sys.modules, "gradhook.demo", demo)
+    monkeypatch.setitem(sys.modules, "gradhook.demo.command", demo)
     assert command_line.main(["demo", "--epochs", "2"]) == 0
     assert seen == [["--epochs", "2"]]
 

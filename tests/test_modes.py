@@ -378,3 +378,11 @@ def test_modes_work_in_an_exit_stack():
         stack.enter_context(no_grad())
         stack.enter_context(enable_grad())
         assert is_grad_enabled()
+
+
+def test_a_tensor_made_in_inference_mode_may_require_grad_there():
+    with gradhook.inference_mode():
+        x = gradhook.ones(2).requires_grad_()
+        assert x.requires_grad and x.is_inference()
+    with pytest.raises(RuntimeError, match="on inference tensor outside InferenceMode"):
+        gradhook.inference_mode()(lambda: gradhook.ones(2))().requires_grad_()

@@ -58,6 +58,24 @@ def test_a_buffer_object_brings_its_persistence():
     assert float(net.state_dict()["kept"]) == 0
 
 
+def test_a_buffer_object_does_not_take_the_name_of_a_plain_attribute():
+    net = nn.Module()
+    net.x = 5
+    with pytest.raises(KeyError, match="attribute 'x' already exists"):
+        net.x = nn.Buffer(gradhook.ones(1))
+    assert net.x == 5
+
+
+def test_a_write_in_place_by_apply_counts_as_one():
+    net = nn.Linear(2, 2)
+    y = net.weight.mul(net.weight)
+    net._apply(lambda t: t.add_(1.0))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    kept = net.weight
+    assert net.float().weight is kept and net.double().weight.dtype is gradhook.float64
+
+
 def test_assigning_a_module_over_a_parameter_moves_the_name():
     net = nn.Module()
     net.x = nn.Parameter(gradhook.ones(1))

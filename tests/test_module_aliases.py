@@ -321,3 +321,73 @@ def test_a_second_derivative_that_enters_past_the_outputs_is_no_event(seen):
     seen.clear()
     (ga,) = autograd.grad(gw.sum(), [a])
     assert seen == [] and ga.tolist() == [[10, 10]]
+
+
+@pytest.mark.parametrize("when", ["auto", "outputs", "complete"])
+def test_a_gradient_penalty_with_hooks_on_every_layer_equals_the_unhooked_one(when, seen):
+    def penalised(hooked):
+        gradhook.manual_seed(3)
+        model = nn.Sequential(
+            nn.Linear(3, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 4), nn.Softplus(),
+            nn.Linear(4, 1),
+        ).double()  # fmt: skip
+        if hooked:
+            for module in model.modules():
+                module.register_full_backward_hook(lambda m, gi, go: seen.append(m), when=when)
+                module.register_full_backward_pre_hook(lambda m, go: None)
+                module.register_forward_hook(lambda m, a, o: None)
+        x = gradhook.tensor([[0.1, 0.2, 0.3], [0.5, -0.4, 0.3]], dtype=F64, requires_grad=True)
+        out = model(x)
+        (gx,) = gradhook.autograd.grad(out.sum(), x, create_graph=True)
+        loss = out.pow(2).mean() + 10 * (gx.pow(2).sum(1).sqrt() - 1).pow(2).mean()
+        loss.backward()
+        return [loss, x.grad, *(p.grad for p in model.parameters())]
+
+    for found, expected in zip(penalised(True), penalised(False), strict=True):
+        assert gradhook.allclose(found, expected, rtol=1e-12, atol=0)
+    assert seen
+
+
+# ---- inputs given back
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+def test_under_no_grad_an_input_given_back_is_the_callers_tensor_and_no_event(calls):
+    class Same(nn.Module):
+        def forward(self, *xs):
+            return xs if len(xs) > 1 else xs[0]
+
+    module = Same()
+    module.register_full_backward_hook(lambda m, gi, go: calls.append(go))
+    x = gradhook.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    with gradhook.no_grad():
+        one, pair, inner = module(x), module(x, y), module(y)
+    assert one is x and pair[0] is x and inner.grad_fn is y.grad_fn
+    (one + pair[0] + pair[1] + inner).sum().backward()
+    assert calls == [] and x.grad.tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("as_keyword", [False, True])
+def test_a_constant_written_in_forward_and_given_back_passes_the_barrier_in_the_result_only(
+    calls, as_keyword
+):
+    # as an input that has a gradient does, and as in PyTorch
+    class Fill(nn.Module):
+        def forward(self, buffer, x):
+            buffer.add_(x)
+            return buffer
+
+    module = Fill()
+    module.register_full_backward_hook(lambda m, gi, go: calls.append(go[0].tolist()))
+    x = gradhook.tensor([1.0, 2.0], requires_grad=True)
+    buffer = gradhook.zeros(2)
+    result = module(buffer=buffer, x=x) if as_keyword else module(buffer, x)
+    (buffer * 2 + result * 3).sum().backward()
+    assert calls == [[3.0, 3.0]] and x.grad.tolist() == [5.0, 5.0]
+    result.mul_(2)
+    assert buffer.tolist() == [2.0, 4.0]

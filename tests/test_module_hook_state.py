@@ -209,10 +209,10 @@ def test_a_backward_in_a_hook_through_the_same_call_is_a_run_of_its_own():
 # ---- threads
 
 
-def test_two_threads_on_one_hooked_graph_never_mix_their_gradients():
+def test_four_threads_on_one_hooked_graph_never_mix_their_gradients():
     # PyTorch paired 23 of 1200 wrongly (HOOKS.md D5)
     modules = nn.Sequential(*[nn.Linear(3, 3, bias=False).double() for _ in range(4)])
-    wrong, barrier = [], threading.Barrier(2)
+    wrong, barrier = [], threading.Barrier(4)
     sizes = threading.local()
 
     def hook(m, gi, go):
@@ -239,10 +239,10 @@ def test_two_threads_on_one_hooked_graph_never_mix_their_gradients():
     def work(scale):
         sizes.scale = scale
         barrier.wait()
-        for _ in range(100):
+        for _ in range(300):
             y.backward(gradhook.tensor(scale, dtype=F64), retain_graph=True)
 
-    threads = [threading.Thread(target=work, args=(s,)) for s in (1.0, 1000.0)]
+    threads = [threading.Thread(target=work, args=(s,)) for s in (1.0, 10.0, 100.0, 1000.0)]
     for t in threads:
         t.start()
     for t in threads:

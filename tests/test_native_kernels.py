@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradhook import kernels
-from gradhook.kernels import catalogue, gradient, optimizer
+from gradhook.kernels import catalogue, gradient, optimizer, small_product
 from gradhook.kernels.launch import Kernel
 from gradhook.ops.namespace import table_namespace
 
@@ -128,16 +128,81 @@ def test_sums_over_axes(native):
     expect(columns, x.astype("f8").sum(1, keepdims=True))
 
 
-@pytest.mark.parametrize("mean", [0, 1])
-def test_the_negative_log_likelihood_and_its_gradient(native, mean):
+def test_all_gradients_of_layer_norm_at_once(native):
     call, dtype = native
-    x, target = random(dtype, ROWS, N), np.array([0, 34, -100, 5, 5, 1])
-    out, by_x, one = np.empty((), dtype), np.empty((ROWS, N), dtype), np.array(2, dtype)
-    options = {"ignore_index": -100, "reduction": "mean" if mean else "sum"}
-    call("nll_loss", x, target, out, N, -100, ctypes.c_int(mean), 1, ROWS)
-    expect(out, XP.nll_loss(x.astype("f8"), target, **options))
-    call("nll_loss_input", one, target, by_x, -100, ctypes.c_int(mean), ROWS, N)
-    expect(by_x, XP.nll_loss_input(np.array(2.0), target, shape=(ROWS, N), **options))
+    x, g, out = random(dtype, ROWS, N), random(dtype, ROWS, N), np.empty((ROWS, N), dtype)
+    weight, by_weight, by_bias = random(dtype, N), np.empty(N, dtype), np.empty(N, dtype)
+    arrays = (g, x, weight, out, by_weight, by_bias)
+    call("layer_norm_vjp_all", *arrays, number(1e-5, dtype), ctypes.c_int(1), ROWS, N)
+    wide = [a.astype("f8") for a in (g, x, weight)]
+    shapes = {"weight_shape": (N,), "bias_shape": (N,)}
+    reference = XP.layer_norm_vjp(*wide, axis=-1, eps=1e-5, **shapes)
+    for found, expected in zip((out, by_weight, by_bias), reference, strict=True):
+        expect(found, expected)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["nll_loss", "cross_entropy"])
+def test_losses_of_classes_and_their_gradients(native, name, reduction):
+    call, dtype = native
+    x, weight = random(dtype, 2, N, 3), abs(random(dtype, N))
+    target = np.array([[0, 34, -100], [5, 5, 1]])
+    mean, each = ctypes.c_int(reduction == "mean"), reduction == "none"
+    options = {"ignore_index": -100, "reduction": reduction, "label_smoothing": 0.1}
+    numbers = (3, -100, number(0.1, dtype), mean)
+    out = np.empty(target.shape if each else (), dtype)
+    places = (None, out) if each else (out, None)
+    call(name, x, target, weight, *places, None, None, *numbers, 6, N)
+    wide = weight.astype("f8")
+    expect(out, getattr(XP, name)(x.astype("f8"), target, wide, **options))
+    g, by_x = random(dtype, *out.shape), np.empty_like(x)
+    given, rest = ((g,), (by_x, None)) if name == "nll_loss" else ((g, x), (by_x, None))
+    call(f"{name}_input", *given, target, weight, *rest, *numbers, ctypes.c_int(each), 6, N)
+    formula = getattr(XP, f"{name}_input")
+    shape = {"shape": x.shape} if name == "nll_loss" else {}
+    arrays = [a.astype("f8") for a in given]
+    expect(by_x, formula(*arrays, target, wide, **options, **shape))
+    total = np.empty((), np.float32 if dtype == np.float16 else dtype)
+    call("class_shares", target, weight, total, None, None, -100, 6, N)
+    np.testing.assert_allclose(total, wide[target[target >= 0]].sum(), rtol=1e-6)
+
+
+def test_products_of_any_strides(native):
+    call, dtype = native
+    x, y, bias = random(dtype, 2, 3, 5, 4), random(dtype, 2, 3, 7, 4), random(dtype, 7)
+    out, sums = np.empty((2, 3, 5, 7), dtype), np.empty(5, dtype)
+    record = np.zeros((), small_product.TYPE)
+    record["sizes"] = (2, 3, 5, 7, 4)
+    record["left"], record["right"] = (60, 20, 4, 1), (84, 28, 1, 4)
+    call("product", x, y, bias, out, None, by_value(record))
+    wide = [a.astype("f8") for a in (x, y)]
+    expect(out, wide[0] @ wide[1].swapaxes(-1, -2) + bias)
+    record["sizes"] = (1, 1, 5, 7, 4)
+    call("product", x, y, None, out, sums, by_value(record))
+    expect(out[0, 0], wide[0][0, 0] @ wide[1][0, 0].T)
+    expect(sums, wide[0][0, 0].sum(1))
+
+
+def test_the_total_of_all_elements(native):
+    call, dtype = native
+    x, out = random(dtype, 300), np.empty((), dtype)
+    call("total", x, out, None, None, 300, 300)
+    expect(out, x.astype("f8").mean())
+
+
+def test_arrays_side_by_side(native):
+    call, dtype = native
+    x, y, out = random(dtype, 3, 20), random(dtype, 3, 20), np.empty((3, 2, 20), dtype)
+    call("join_2", x, y, out, 20, 60)
+    np.testing.assert_array_equal(out, np.stack([x, y], 1))
+
+
+def test_a_bias_is_added_to_every_row(native):
+    call, dtype = native
+    out, bias = random(dtype, ROWS, N), random(dtype, N)
+    expected = out.astype("f8") + bias
+    call("add_bias", out, bias, ROWS, N)
+    expect(out, expected)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])

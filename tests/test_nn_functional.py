@@ -310,3 +310,37 @@ def test_parameters_become_a_vector_and_come_back():
     assert vector.shape == (9,)
     nn.utils.vector_to_parameters(gradhook.arange(9.0), net.parameters())
     assert net.bias.tolist() == [6, 7, 8]
+
+
+# ---- joint formulas
+
+
+def _gradients(function, arrays, needed):
+    """The gradients of function(*arrays).cos().sum() for the inputs in `needed`, by position."""
+    inputs = [gradhook.tensor(a, requires_grad=k in needed) for k, a in enumerate(arrays)]
+    out = function(*inputs)
+    found = gradhook.autograd.grad(out.cos().sum(), [inputs[k] for k in needed])
+    return dict(zip(needed, found, strict=True)), type(out.grad_fn).saved_names
+
+
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [
+        (F.linear, {(0,): ("weight",), (1,): ("x",), (2,): (), (1, 2): ("x",)}),
+        (lambda x, w, b: F.layer_norm(x, (4,), w, b), {(2,): ()}),
+    ],
+    ids=["linear", "layer_norm"],
+)
+def test_a_joint_formula_gives_what_each_gives_alone_and_saves_no_more_for_one(function, kept):
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(s) for s in ((5, 4), (4, 4), (4,))]
+    if function is not F.linear:
+        arrays[1] = arrays[1][0]
+    together, _ = _gradients(function, arrays, (0, 1, 2))
+    for needed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2)):
+        found, names = _gradients(function, arrays, needed)
+        for k, gradient in found.items():
+            np.testing.assert_allclose(
+                gradient.cpu().numpy(), together[k].cpu().numpy(), rtol=1e-12, atol=1e-14
+            )
+        assert names == kept.get(needed, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from arrays import share_memory
-from op_cases import Case, cases
+from op_cases import Case, cases, parameters
 
 import gradhook
 from gradhook.autograd.gradcheck import gradcheck, gradgradcheck
@@ -14,11 +14,7 @@ from gradhook.ops.table import TABLE
 
 CASES = cases()
 PUBLIC = {name for name, row in TABLE.items() if row.torch is not None or not row.composite}
-EACH = [
-    pytest.param(name, c, id=f"{name}-{k}" if k else name)
-    for name, rows in CASES.items()
-    for k, c in enumerate(rows)
-]
+EACH = parameters()
 NO_GRADIENT = {name for name, row in TABLE.items() if not any(row.formulas.values())}
 
 
@@ -47,7 +43,8 @@ def check(name: str, c: Case, complexes: bool = False) -> None:
         given = list(inputs)
         for k, t in zip(places, moved, strict=True):
             given[k] = t
-        return getattr(ops, name)(*given, **c.attributes)
+        found = getattr(ops, name)(*(c.before(*given) if c.before else given), **c.attributes)
+        return c.after(found) if c.after else found
 
     checked = tuple(inputs[k] for k in places)
     assert gradcheck(run, checked, atol=c.tolerance, rtol=1e-3)

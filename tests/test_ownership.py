@@ -136,6 +136,57 @@ def test_a_gradient_exported_by_a_hook_is_read_only():
         exported[0][0] = 1
 
 
+WRITES = {
+    "zero_": lambda x: x.grad.zero_(),
+    "a view": lambda x: x.grad[0].fill_(0),
+    "detach": lambda x: x.grad.detach().zero_(),
+    "data": lambda x: x.grad.data.zero_(),
+    "accumulation": lambda x: (x * 5).sum().backward(),
+    "clip_grad_norm_": lambda x: gradhook.nn.utils.clip_grad_norm_([x], 1e-3),
+    "clip_grad_norm_, 3": lambda x: gradhook.nn.utils.clip_grad_norm_([x], 1e-3, norm_type=3.0),
+    "clip_grad_value_": lambda x: gradhook.nn.utils.clip_grad_value_([x], 1e-3),
+    "zero_grad": lambda x: gradhook.optim.SGD([x]).zero_grad(set_to_none=False),
+    "numpy": lambda x: x.grad.cpu().numpy().fill(0),
+}
+
+
+@pytest.mark.parametrize("hook", ["tensor", "node before", "node after"])
+@pytest.mark.parametrize("write", WRITES)
+def test_what_a_hook_kept_stays_whatever_is_done_to_grad(write, hook):
+    x, kept = leaf([1.0, 2.0]), []
+    node = (x * 1).grad_fn.next_functions[0][0]
+    if hook == "tensor":
+        x.register_hook(kept.append)
+    elif hook == "node before":
+        node.register_prehook(lambda gs: kept.append(gs[0]))
+    else:
+        node.register_hook(lambda gi, go: kept.append(go[0]))
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    WRITES[write](x)
+    assert kept[0].tolist() == [3, 3]
+
+
+def test_a_write_to_what_a_hook_kept_does_not_reach_grad():
+    x, kept = leaf([1.0, 2.0]), []
+    x.register_hook(kept.append)
+    (x * 3).sum().backward()
+    kept[0].zero_()
+    kept[0].data.fill_(7)
+    assert x.grad.tolist() == [3, 3] and kept[0].tolist() == [7, 7]
+
+
+def test_the_grad_after_an_empty_hook_is_like_any_other_to_write_and_export():
+    x = leaf([1.0, 2.0])
+    x.register_hook(lambda g: None)
+    (x * 3).sum().backward()
+    first = x.grad
+    first[0] = 5
+    assert x.grad is first and x.grad.tolist() == [5, 3]
+    (x * 3).sum().backward()
+    assert x.grad is first and first.tolist() == [8, 6]
+
+
 def test_accumulation_keeps_the_tensor_object_of_grad_and_moves_its_version():
     x = leaf([1.0, 2.0])
     (x * 2).sum().backward()

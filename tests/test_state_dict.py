@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import pickle
 
 import numpy as np
@@ -128,6 +130,36 @@ def test_extra_state_is_saved_and_given_back():
         b.load_state_dict({})
 
 
+class Holds(nn.Module):
+    """Its extra state is what it holds, a child too."""
+
+    def __init__(self, held):
+        super().__init__()
+        self.held = held
+
+    def get_extra_state(self):
+        return self.held
+
+    def set_extra_state(self, state):
+        self.held = state
+
+
+@pytest.mark.parametrize("state", ["text", 5, None, Holds(3)], ids=repr)
+def test_extra_state_may_be_anything_even_a_child_of_its_own(state):
+    a, b = Holds(state), Holds("else")
+    b.load_state_dict(a.state_dict())
+    assert a.state_dict() == b.state_dict() and b.held == state
+
+
+def test_a_load_that_fails_takes_back_a_child_that_extra_state_made():
+    module = nn.Sequential(Holds("else"), nn.Linear(1, 1))
+    state = nn.Sequential(Holds(Holds(3)), nn.Linear(2, 1)).state_dict()
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        module.load_state_dict(state)
+    assert module[0].held == "else" and list(module[0].children()) == []
+    assert module[0].__dict__["held"] == "else"
+
+
 def test_a_module_may_upgrade_old_entries_before_they_are_read():
     class Renamed(nn.Linear):
         def _load_from_state_dict(self, state_dict, prefix, *rest):
@@ -156,3 +188,43 @@ def test_old_batch_norm_states_have_no_counter():
     m = nn.BatchNorm1d(2)
     state = {k: v for k, v in m.state_dict().items() if k != "num_batches_tracked"}
     m.load_state_dict(dict(state))
+
+
+def test_a_wrapper_s_prefix_is_taken_off_names_and_metadata():
+    wrapper = nn.Module()
+    wrapper.module = net()
+    state = wrapper.state_dict()
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    plain = net().state_dict()
+    assert list(state) == list(plain)
+    assert {k: v for k, v in state._metadata.items()} == dict(plain._metadata)
+    mixed = {"a.x": 1, "b.x": 2}
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(mixed, "a.")
+    assert mixed == {"b.x": 2, "x": 1}
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_loading_makes_no_reference_cycle(hooked):
+    module = net()
+    if hooked:
+        module[0].register_load_state_dict_pre_hook(lambda *args: None)
+        module[0].register_load_state_dict_post_hook(lambda *args: None)
+    state = copy.deepcopy(module).state_dict()
+    gc.collect()
+    module.load_state_dict(state)
+    assert gc.collect() == 0
+
+
+def test_a_copy_that_fails_is_named_in_pytorch_s_words():
+    class Stubborn(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(gradhook.from_numpy(fixed), requires_grad=False)
+
+    fixed = np.ones(2, np.float32)
+    fixed.flags.writeable = False
+    module = Stubborn()
+    with pytest.raises(
+        RuntimeError, match=r'While copying the parameter named "weight".*an exception occurred'
+    ):
+        module.load_state_dict({"weight": gradhook.zeros(2)})

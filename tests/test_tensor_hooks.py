@@ -273,3 +273,13 @@ def test_an_error_in_a_hook_reaches_the_caller_with_a_note():
     with pytest.raises(ZeroDivisionError) as caught:
         y.sum().backward()
     assert any("ExpBackward0" in note for note in caught.value.__notes__)
+
+
+def test_retain_grad_follows_a_view_when_a_sibling_is_written():
+    base = leaf([1.0]).clone()
+    view, sibling = base[:], base[:]
+    view.retain_grad()
+    sibling.retain_grad()
+    view.mul_(2)
+    (view * 3 + sibling * 5).sum().backward()
+    assert view.grad.tolist() == [3] and sibling.grad.tolist() == [5]

@@ -18,6 +18,14 @@ from gradhook.autograd.function import (
 from gradhook.autograd.gradcheck import gradcheck as gradcheck
 from gradhook.autograd.gradcheck import gradgradcheck as gradgradcheck
 from gradhook.autograd.guard import detect_anomaly as detect_anomaly
+from gradhook.autograd.multithreading import (
+    is_multithreading_enabled as is_multithreading_enabled,
+)
+from gradhook.autograd.multithreading import (
+    set_multithreading_enabled as set_multithreading_enabled,
+)
+from gradhook.autograd.saved_tensor import SavedTensor as SavedTensor
+from gradhook.autograd.variable import Variable as Variable
 from gradhook.modes import (
     enable_grad as enable_grad,
 )

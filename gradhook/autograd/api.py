@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -60,15 +61,13 @@ def backward(
         wanted = _sequence(inputs)
         if not wanted:
             raise RuntimeError(
-                "'inputs' argument to backward() cannot be empty; leave it out for all leaves."
+                "`inputs` argument to `backward()` cannot be empty. Leave it out for all leaves."
             )
         targets = _edges(wanted)
         for (node, nr), t in zip(targets, wanted, strict=True):
             if not node.leaf:
                 if isinstance(t, GradientEdge):
-                    raise RuntimeError(
-                        "backward(inputs=) takes a GradientEdge of a leaf only; use autograd.grad"
-                    )
+                    continue  # its hooks run; there is no tensor to accumulate into
                 task.captures.setdefault(node, []).append(Capture(nr, t))
         restrict(task, [r[0] for r in roots], {n for n, _ in targets}, run_targets=True)
     run(roots, task)
@@ -99,7 +98,7 @@ def grad(
     outs, wanted = _sequence(outputs), _sequence(inputs)
     given = _sequence(grad_outputs) if grad_outputs is not None else [None] * len(outs)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty. Give a Tensor.")
     task = GraphTask(
         carrier_for(create_graph), create_graph if retain_graph is None else bool(retain_graph)
     )
@@ -180,7 +179,7 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
         shape, dtype, kind = node.meta(nr) if edge else (t._a.shape, t._a.dtype, type(t._a))
         if g is None:
             kind = np.ndarray if kind is object else kind
-            with contextlib.nullcontext() if edge or kind is np.ndarray else t._a.device:
+            with contextlib.nullcontext() if edge or _is_here(t._a) else t._a.device:
                 g = _seed(shape, dtype, kind, carrier)
         else:
             if not edge and hasattr(g, "_a") and type(g._a) is not kind:
@@ -190,8 +189,13 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
     return roots
 
 
+def _is_here(array: Any) -> bool:
+    """Whether an array made now is beside this one."""
+    return type(array) is np.ndarray or len(backend.Process.devices) == 1
+
+
 def _seed(shape: Any, dtype: Any, kind: type, carrier: Carrier) -> Any:
-    if int(np.prod(shape)) != 1:
+    if prod(shape) != 1:
         raise RuntimeError(
             f"grad can be implicitly created only for scalar outputs, found shape {tuple(shape)}; "
             f"pass gradient=, or "

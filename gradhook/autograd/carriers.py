@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradhook import backend, kernels
+from gradhook import backend, kernels, memory
 from gradhook.autograd.binding import Binding, make
 from gradhook.autograd.graph import Node, TensorMeta, conform, new
 from gradhook.hooks.declared import DeclaredHook
@@ -20,7 +20,7 @@ from gradhook.kernels import gradient
 from gradhook.kernels.registry import with_kernel
 from gradhook.ops.namespace import TableNamespace, table_namespace
 from gradhook.ops.table import Op
-from gradhook.storage import LENT, bump
+from gradhook.storage import ADOPTED, LENT, bump, is_lent
 
 
 class Carrier(Protocol):
@@ -38,6 +38,7 @@ class Carrier(Protocol):
     def take(self, result: Any) -> Any: ...
     def wrap(self, g: Any) -> Any: ...
     def accumulate(self, have: Any, g: Any, owned: bool) -> Any: ...
+    def adopt(self, g: Any) -> Any: ...
 
 
 class Namespaces(dict[type, TableNamespace]):
@@ -104,7 +105,8 @@ class ArrayCarrier:
             g = np.asarray(g)
         if g.shape == shape and g.dtype == dtype:
             return g
-        return conform(FORMULA_NAMESPACES[type(g)], g, shape, dtype)
+        g = conform(FORMULA_NAMESPACES[type(g)], g, shape, dtype)
+        return np.asarray(g) if isinstance(g, np.generic) else g  # a sum to one element
 
     @staticmethod
     def add(pending: list[Any], hooks: Sequence[DeclaredHook] = ()) -> Any:
@@ -139,14 +141,26 @@ class ArrayCarrier:
     wrap = staticmethod(make)
 
     @staticmethod
+    def adopt(g: Any) -> Any:
+        """The new .grad: `g`, which hooks hold as lent Tensors, until the first write to it."""
+        if not g.flags.c_contiguous:
+            return make(g.copy())
+        t = make(g)
+        t._v = [0, ADOPTED]
+        return t
+
+    @staticmethod
     def accumulate(have: Any, g: Any, owned: bool) -> Any:
         """The new .grad: `g` itself when nobody else holds it, a copy of it, or added in place
-        into the old one.
+        into the old one. An old one that a hook holds, too, gets new memory.
         """
         if have is None:
-            return make(g if owned else g.copy())
+            return make(g if owned else kernels.accumulate([g]))
         a = have._a
-        if a.flags.c_contiguous or not backend.has_internal_overlap(a):
+        if is_lent(have._v):
+            have._a, have._v = a + g, [have._v[0] + 1, None]
+            return have
+        if a.flags.c_contiguous or not memory.has_internal_overlap(a):
             ARRAY_MODULES[type(a)].add(a, g, out=a)
             bump(have)
             return have

@@ -16,6 +16,7 @@ from typing import Any
 
 from gradhook.autograd import node_hooks, node_streams
 from gradhook.autograd.binding import make
+from gradhook.autograd.completion import completion_of_run
 from gradhook.autograd.graph import AccumulateGrad, Node
 from gradhook.autograd.graph_task import Capture as Capture
 from gradhook.autograd.graph_task import GraphTask as GraphTask
@@ -47,12 +48,15 @@ def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
             for t in _active:
                 t.shared = True
     try:
-        _count(task, {node: None for node, _, _ in roots})
+        task.roots = tuple({node: None for node, _, _ in roots})
+        _count(task, task.roots)
         task.streams = node_streams.streams_of_run(task, roots)
         anomaly = active_guard()
         if anomaly is not None:
             task.guard = Guard(anomaly.sync)
+        task.completion = completion_of_run(task)
         _execute(task, roots)
+        task.node = None
         if task.streams is not None:
             task.streams.finish()
         if task.guard is not None:
@@ -154,7 +158,8 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
     pending, entries, owned, carrier = task.pending, task.entries, task.owned, task.carrier
     keep = task.keep
     bare = task.bare
-    special = task.streams is not None or task.guard is not None  # every node is visited
+    asked = (task.streams, task.guard, task.completion)
+    special = asked != (None, None, None)  # every node is visited
     plain = task.plain = not task.captures and task.execute is None and not special
     visit = _visit_specially if special else _visit
     kind = type(roots[0][2]) if plain else None  # of a gradient that needs no closer look
@@ -205,6 +210,8 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
                     break
                 node = heappushpop(heap, (-candidate.seq, candidate))[1] if heap else candidate
                 g = entries.pop(node, None)
+        if task.completion is not None:
+            task.completion.fire(task)
     except BaseException as error:
         error.add_note(f"in the backward of {node.name()}, graph task {task.id}")
         raise
@@ -217,6 +224,8 @@ def _is_owned(h: Any, a: Any, fresh: tuple[bool, ...], k: int, bare: bool) -> bo
     found = h if bare else h._a
     if found is a:
         return bool(fresh) and fresh[k]
+    if found.base is a and found.nbytes == a.nbytes:  # reshaped
+        return bool(fresh) and fresh[k]
     return found.base is None or bool(found.size < a.size)  # a real part is a view
 
 
@@ -227,6 +236,9 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
     pending, entries, bare, plain = task.pending, task.entries, task.bare, task.plain
     edges = node.edges
     fresh: Any = node.fresh if node.hooks is None else ()  # post-hooks may keep what they saw
+    if node is task.late:
+        task.late = None
+        grads = node_hooks.after(task, node, node.hook_set(), grads, None)
     candidate: Node | None = None
     k = 0
     for h in grads or (None,) * (len(edges) // 2):
@@ -279,15 +291,19 @@ def _spread(task: GraphTask, node: Node, grads: Any, heap: list[tuple[int, Node]
 
 
 def _visit_specially(task: GraphTask, node: Node, g: Any) -> Any:
-    """`_visit` on the stream and device of the node, between the waits and events that needs, and
-    with a look at the gradients for detect_anomaly.
+    """`_visit` on the stream and device of the node, between the waits and events that needs, with
+    a look at the gradients for detect_anomaly, and with the hooks that waited for nodes before it.
     """
-    streams, saved = task.streams, node.saved
+    streams, saved, completion = task.streams, node.saved, task.completion
+    if completion is not None and completion.due and not node.leaf:
+        completion.fire(task)
     if streams is not None:
         streams.enter(node, g)
     grads = _visit(task, node, g)
     if task.guard is not None:
         task.guard.check(task, node, grads)
+    if completion is not None:
+        completion.ran(node)
     return grads if streams is None else streams.leave(node, grads, (g, saved))
 
 
@@ -296,7 +312,10 @@ def _visit(task: GraphTask, node: Node, g: Any) -> Any:
     carrier, hooks = task.carrier, node.hooks
     task.node = node
     runs = task.execute is None or node in task.execute
+    lent = None  # the leaf's gradient, if nobody but hooks holds it
     if hooks is not None and (runs or node in task.captures):
+        if node.leaf and node in task.owned and not hooks.declared():
+            lent = g = node_hooks.summed(carrier, g)
         task.owned.discard(node)
         g = node_hooks.before(task, node, hooks, g)
     elif not node.sums or node in task.captures:
@@ -305,13 +324,19 @@ def _visit(task: GraphTask, node: Node, g: Any) -> Any:
         node_hooks.capture(task, node, g)
     if not runs:
         return None
-    if hooks is not None:
+    if hooks is not None and hooks.pre:
         g = node_hooks.pre(task, hooks, g)
     grads: Any = None
     if g is not None:
         grads = (
-            _accumulate(task, node, g, node in task.owned) if node.leaf else carrier.apply(node, g)
+            _accumulate(task, node, g, node in task.owned, g is lent)
+            if node.leaf
+            else carrier.apply(node, g)
         )
+    elif task.compat and node.leaf and node.slot.post_accumulate:  # type: ignore[attr-defined]
+        node_hooks.post_accumulate(node)
+    task.late = None  # an unpack hook registered the node's first hook while it ran
+    hooks = node.hooks
     if hooks is not None and hooks.post:
         grads = node_hooks.after(task, node, hooks, grads, g)
     if node.saves and not task.keep:
@@ -327,14 +352,16 @@ def _release(task: GraphTask, node: Node) -> None:
         node.saved = None
 
 
-def _accumulate(task: GraphTask, node: AccumulateGrad | Any, g: Any, owned: bool) -> tuple[()]:
-    """Add to a leaf's .grad; adopt the buffer when nobody else holds it. Then its post-accumulate
-    hooks.
+def _accumulate(
+    task: GraphTask, node: AccumulateGrad | Any, g: Any, owned: bool, lent: bool = False
+) -> tuple[()]:
+    """Add to a leaf's .grad; adopt the buffer when nobody holds it but, as `lent`, hooks. Then its
+    post-accumulate hooks.
     """
     slot = node.slot
     with slot.lock:
-        if owned and slot.grad is None:
-            slot.grad = task.carrier.wrap(g)
+        if slot.grad is None and (owned or lent):
+            slot.grad = task.carrier.wrap(g) if owned else task.carrier.adopt(g)
         else:
             slot.grad = task.carrier.accumulate(slot.grad, g, owned)
     if slot.post_accumulate:

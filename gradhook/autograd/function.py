@@ -5,17 +5,22 @@ torch.autograd.Function (both forms).
 from __future__ import annotations
 
 import functools
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from gradhook.autograd import engine
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
-from gradhook.autograd.graph import Node, TensorMeta, next_sequence_nr, released_error
+from gradhook.autograd.graph import Node, TensorMeta, released_error
 from gradhook.autograd.inplace import check_writable, rebase_to
 from gradhook.autograd.node_streams import note_stream
-from gradhook.autograd.saved import Entry, save_one, unpack
+from gradhook.autograd.numbering import numbering
+from gradhook.autograd.saved import NOTHING, Entry, save_one, unpack
+from gradhook.autograd.saved_tensor import saved_tensor
 from gradhook.autograd.views import CUSTOM, View, edge_of
-from gradhook.modes import NO_GRAD, get_modes, set_modes, with_grad
+from gradhook.autograd.watch import kept
+from gradhook.modes import NO_GRAD, Modes, get_modes, set_modes, with_grad
 
 
 class FunctionNode(Node):
@@ -31,7 +36,7 @@ class FunctionNode(Node):
         self.hooks = None
         self.edges = ()
         self.saved = ()
-        self.metas: tuple[TensorMeta, ...] = ()
+        self.metas: tuple[TensorMeta | None, ...] = ()  # None: the output is no tensor
         self.needs_input_grad: tuple[bool, ...] = ()
         self.to_save: tuple[Any, ...] | None = None
         self.dirty: tuple[Any, ...] = ()
@@ -50,7 +55,7 @@ class FunctionNode(Node):
     def edge_positions(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(k for k, needed in enumerate(self.needs_input_grad) if needed)
 
-    def meta(self, output_nr: int) -> TensorMeta:
+    def meta(self, output_nr: int) -> TensorMeta | None:  # type: ignore[override]
         return self.metas[output_nr]
 
     # ---- what forward calls ----------------------------------------------------------------
@@ -87,7 +92,24 @@ class FunctionNode(Node):
         """
         if self.saved is None:
             raise released_error()
-        return tuple([_restored(self, k, e, own) for k, (e, own) in enumerate(self.saved)])
+        return tuple([_restored(self, k, *s) for k, s in enumerate(zip(*self.saved, strict=True))])
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """`saved_tensors` under its name of old. Warns: DeprecationWarning."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """A SavedTensor, which takes hooks, for each of them."""
+        if self.saved is None:
+            raise released_error()
+        if not self.saved:
+            return ()
+        return tuple([saved_tensor(self, 0, k, own) for k, own in enumerate(self.saved[1])])
 
     # ---- backward --------------------------------------------------------------------------
     def backward(self, g: Any) -> tuple[Any, ...]:
@@ -98,10 +120,10 @@ class FunctionNode(Node):
         for h, meta in zip(g, self.metas, strict=True):
             if h is not None:
                 arguments.append(carrier.lend(h) if not carrier.recording else h)
+            elif meta is None or not self.materialize_grads:
+                arguments.append(None)
             else:
-                arguments.append(
-                    carrier.wrap(carrier.zeros(meta)) if self.materialize_grads else None
-                )
+                arguments.append(carrier.wrap(carrier.zeros(meta)))
         results = self.function.backward(self, *arguments)
         if not isinstance(results, tuple | list):
             results = (results,)
@@ -132,8 +154,15 @@ class FunctionNode(Node):
         return tuple(found)
 
 
-def _restored(node: FunctionNode, k: int, entry: Entry | None, own: int) -> Any:
-    return None if entry is None else unpack(node, f"saved_tensors[{k}]", *entry, own)
+def _restored(node: FunctionNode, k: int, entry: Entry, own: int, of: Any) -> Any:
+    """A saved tensor; the object that was saved, where it lives and still is what it was. of: a
+    weak reference to it, None for an output.
+    """
+    t = unpack(node, f"saved_tensors[{k}]", *entry, own)
+    same = None if of is None else of()
+    if same is not None and same._a is t._a and same._node is entry[3] and same._nr == entry[4]:
+        return same
+    return t
 
 
 class Function:
@@ -233,13 +262,14 @@ def _check_dirty(
 
 def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any]) -> list[Any]:
     """Give the outputs their edges to ctx, and pack what was saved."""
-    ctx.seq = next_sequence_nr()
+    ctx.seq = numbering.draw()
     saved_inputs = [None if t is None else (t, t._node, t._nr) for t in ctx.to_save or ()]
     made: list[Any] = []
-    metas: list[TensorMeta] = []
+    metas: list[TensorMeta | None] = []
     for o in outputs:
         if not isinstance(o, Binding.tensor):
             made.append(o)
+            metas.append(None)
             continue
         dirty = any(o is t for t in ctx.dirty)
         if (
@@ -262,19 +292,48 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
     device = [o._a for o in made if isinstance(o, Binding.tensor) and o.is_cuda]
     if device:
         note_stream(ctx, device[0])
-    entries: list[tuple[Entry | None, int]] = []
-    tensor_outputs = [o for o in made if isinstance(o, Binding.tensor)]
-    for item in saved_inputs:
-        if item is None:
-            entries.append((None, -1))
-            continue
-        t, node, nr = item
-        own = next((k for k, o in enumerate(tensor_outputs) if o is t), -1)
-        a, cell, version, _, _ = save_one(t, t._a)
-        entries.append(((a, cell, version, None if own >= 0 else node, nr), own))
-    ctx.saved = tuple(entries)
+    if saved_inputs:
+        ctx.saved = _saved(saved_inputs, made)
     ctx.to_save = None
+    modes = get_modes()
+    if modes.watch is not None:
+        _watch(ctx, modes, saved_inputs)
     return made
+
+
+def _saved(inputs: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
+    """What a ctx keeps: an entry, the output it is (-1: none) and a weak reference, a tensor."""
+    entries, owns, refs = [], [], []
+    for item in inputs:
+        entry, own, of = NOTHING, -1, None
+        if item is not None:
+            t, node, nr = item
+            own = next((k for k, o in enumerate(outputs) if o is t), -1)
+            a, cell, version, _, _ = save_one(t, t._a)
+            entry = (a, cell, version, None if own >= 0 else node, nr)
+            of = weakref.ref(t) if own < 0 else None
+        entries.append(entry)
+        owns.append(own)
+        refs.append(of)
+    return (tuple(entries), tuple(owns), tuple(refs))
+
+
+def _watch(ctx: FunctionNode, modes: Modes, inputs: list[Any]) -> None:
+    """Saved-tensor hooks, copies on write and node hooks for one Function."""
+    watch = modes.watch
+    if ctx.saved and (watch.hooks is not None or watch.mutation is not None):
+        entries, owns, refs = ctx.saved
+        set_modes(watch.inside)
+        try:
+            packed = [
+                kept(watch, None if item is None else item[0], e, own)
+                for item, e, own in zip(inputs, entries, owns, strict=True)
+            ]
+        finally:
+            set_modes(modes)
+        ctx.saved = (tuple(packed), owns, refs)
+    for hook in watch.created:
+        hook(ctx)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -321,6 +380,6 @@ class NotDifferentiable(Node):
 
 def _once_only(r: Any) -> Node:
     node = NotDifferentiable()
-    node.hooks, node.edges, node.saved, node.seq = None, (), (), next_sequence_nr()
+    node.hooks, node.edges, node.saved, node.seq = None, (), (), numbering.draw()
     node.shape, node.dtype = r._a.shape, r._a.dtype
     return node

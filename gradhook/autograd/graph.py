@@ -7,24 +7,37 @@ PyTorch does.
 
 from __future__ import annotations
 
+import importlib
 import threading
 import weakref
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterable
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gradhook import dtypes
+from gradhook.autograd.numbering import numbering
 from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
 from gradhook.storage import bump
 
 if TYPE_CHECKING:
     from gradhook.autograd.engine import GraphTask
+    from gradhook.autograd.introspection import get_accumulator as get_accumulator
+    from gradhook.autograd.introspection import get_gradient_edge as get_gradient_edge
+    from gradhook.autograd.multi_grad import register_multi_grad_hook as register_multi_grad_hook
+    from gradhook.autograd.mutation import (
+        allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors,
+    )
+    from gradhook.autograd.save_on_cpu import save_on_cpu as save_on_cpu
+    from gradhook.autograd.saved_hooks import (
+        disable_saved_tensors_hooks as disable_saved_tensors_hooks,
+    )
+    from gradhook.autograd.saved_hooks import saved_tensors_hooks as saved_tensors_hooks
+    from gradhook.autograd.watch import node_creation_hook as node_creation_hook
 
 Edges = tuple[Any, ...]
-next_sequence_nr: Callable[[], int] = count().__next__
 _LEAF_SEQUENCE = 2**62
 new: Callable[[type], Any] = object.__new__
 
@@ -55,10 +68,25 @@ class NodeHooks:
     def __init__(self) -> None:
         self.tensor: dict[int, HookTable] = {}
         self.retains: dict[int, GradientSlot] = {}
-        self.pre = HookTable()
-        self.post = HookTable()
+        self.pre: HookTable | None = None
+        self.post: HookTable | None = None
         self.metadata: dict[Any, Any] = {}
         self.stream: Any = None
+
+    def table(self, kind: str) -> HookTable:
+        """The node hooks of a kind ("pre" or "post"), made on first demand."""
+        found: HookTable | None = getattr(self, kind)
+        if found is None:
+            found = HookTable()
+            setattr(self, kind, found)
+        return found
+
+    def declared(self) -> bool:
+        """Whether a hook of the tensor runs in the kernel that accumulates."""
+        for table in self.tensor.values():
+            if table.declared:
+                return True
+        return False
 
 
 class Node:
@@ -75,6 +103,7 @@ class Node:
     sums: ClassVar[bool] = False  # takes the pending gradients of its slots as they are
     follows: ClassVar[bool] = False  # has no kernels: runs on the stream its gradient comes from
     saves: ClassVar[bool] = False
+    completing: ClassVar[Any] = None  # the call whose hooks wait for its region (completion.py)
     fresh: ClassVar[tuple[bool, ...]] = ()
     edge_positions: ClassVar[tuple[int, ...] | None] = None
     n_inputs: ClassVar[int] = 0
@@ -124,6 +153,11 @@ class Node:
         """A dict for the user's own notes about this node."""
         return self.hook_set().metadata
 
+    @property
+    def _input_metadata(self) -> tuple[TensorMeta, ...]:
+        """What the gradient of each output looks like."""
+        return tuple(self.meta(k) for k in range(self.n_outputs))
+
     def _sequence_nr(self) -> int:
         return self.seq
 
@@ -134,16 +168,25 @@ class Node:
         return self.hooks
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(grad_outputs) -> tuple or None` before the node runs; a tuple replaces
-        grad_outputs.
+        """`hook(grad_outputs) -> tuple or None` before the node runs, after all tensor hooks; a
+        tuple of the same length replaces grad_outputs, which has an entry an output, None where
+        nothing arrived.
+
+        Returns the handle that removes it. Errors: as register_hook. Source:
+        torch.autograd.graph.Node.register_prehook.
         """
-        return self.hook_set().pre.add(hook)
+        return self.hook_set().table("pre").add(hook)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(grad_inputs, grad_outputs) -> tuple or None` after it ran; a tuple replaces
-        grad_inputs.
+        """`hook(grad_inputs, grad_outputs) -> tuple or None` after the node ran; a tuple of equal
+        length replaces grad_inputs. Entries: one an input and one an output, None where no gradient
+        flows; at the node of a leaf grad_inputs is ().
+
+        Returns the handle that removes it. Errors: TypeError for what is not callable; in the
+        backward TypeError for a result that is no tuple, RuntimeError for one that does not fit.
+        Source: torch.autograd.graph.Node.register_hook.
         """
-        return self.hook_set().post.add(hook)
+        return self.hook_set().table("post").add(hook)
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -156,9 +199,12 @@ class GradientSlot:
     its array, so that a post-accumulate hook has a parameter even when the tensor object died.
     post_accumulate: those hooks or None.
     retains: retain_grad() was asked. parked: the accumulator while requires_grad is off.
+    hooked_views: views of the tensor with hooks, and the edge each was registered at.
     """
 
-    __slots__ = ("array", "grad", "leaf", "lock", "parked", "post_accumulate", "retains")
+    __slots__ = (
+        "array", "grad", "hooked_views", "leaf", "lock", "parked", "post_accumulate", "retains",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.array: Any = None
@@ -168,6 +214,7 @@ class GradientSlot:
         self.parked: AccumulateGrad | None = None
         self.post_accumulate: HookTable | None = None
         self.retains = False
+        self.hooked_views: list[tuple[weakref.ref[Any], Node, int]] | None = None
 
 
 class AccumulateGrad(Node):
@@ -180,7 +227,7 @@ class AccumulateGrad(Node):
 
     def __init__(self, slot: GradientSlot, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.slot = slot
-        self.seq = _LEAF_SEQUENCE + next_sequence_nr()
+        self.seq = _LEAF_SEQUENCE + numbering.draw()
         self.edges = ()
         self.saved = ()
         self.hooks = None
@@ -211,8 +258,10 @@ def conform(xp: Any, g: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> An
         g = xp.real(g)
     found = tuple(g.shape)
     if found != shape:
-        if found[len(found) - len(shape) :] == shape:  # leading axes only, as of a bias
-            g = xp.sum_to(g, shape=shape)
+        extra = len(found) - len(shape)
+        if found[extra:] == shape:  # leading axes only, as of a bias
+            repeated = prod(found[:extra]) != 1
+            g = xp.sum_to(g, shape=shape) if repeated else xp.reshape(g, shape=shape)
         elif len(found) < len(shape) or _is_smaller(found, shape):
             g = xp.broadcast_to(g, shape=_checked(found, shape))
         else:
@@ -243,18 +292,33 @@ class GradientEdge(NamedTuple):
     output_nr: int
     ownership_token: Any = None
 
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """`hook(grad) -> Tensor or None` once a backward run, as Tensor.register_hook of the tensor
+        at this place, which may be gone. Errors: TypeError for what is not callable.
+        """
+        return hook_table(self.node, self.output_nr).add(hook)
+
 
 def hook_table(node: Node, output_nr: int) -> HookTable:
     """The hooks of the tensor at this output, made on first demand."""
-    return node.hook_set().tensor.setdefault(output_nr, HookTable())
+    tables = node.hook_set().tensor
+    found = tables.get(output_nr)
+    if found is None:
+        found = tables[output_nr] = HookTable()
+    return found
 
 
 def increment_version(tensor: Any) -> None:
     """Say that the memory behind a tensor (or each of several) was written outside gradhook, so
     that a backward run that needs the old values raises.
 
-    Errors: TypeError for what is no tensor. Source: torch.autograd.graph.increment_version.
+    Errors: RuntimeError for what is neither a tensor nor several; TypeError when one of them is no
+    tensor. Source: torch.autograd.graph.increment_version.
     """
+    if not hasattr(tensor, "_v") and not isinstance(tensor, Iterable):
+        raise RuntimeError(
+            f"increment_version expect a Iterable[Tensor] as input, found {type(tensor).__name__}"
+        )
     for t in (tensor,) if hasattr(tensor, "_v") else tuple(tensor):
         if not hasattr(t, "_v"):
             raise TypeError(
@@ -292,3 +356,29 @@ def stale_error(
 
 
 CurrentTask = Callable[[], "GraphTask | None"]
+
+
+# PyTorch has these in torch.autograd.graph. They are built on what is above, so they are fetched
+# from their modules when asked for.
+_ELSEWHERE = {
+    "allow_mutation_on_saved_tensors": "mutation",
+    "disable_saved_tensors_hooks": "saved_hooks",
+    "get_accumulator": "introspection",
+    "get_gradient_edge": "introspection",
+    "node_creation_hook": "watch",
+    "register_multi_grad_hook": "multi_grad",
+    "save_on_cpu": "save_on_cpu",
+    "saved_tensors_hooks": "saved_hooks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"gradhook.autograd.{_ELSEWHERE[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ELSEWHERE})

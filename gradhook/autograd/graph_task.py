@@ -8,9 +8,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from gradhook.autograd.graph import Node
+from gradhook.modes import get_modes
 
 if TYPE_CHECKING:
     from gradhook.autograd.carriers import Carrier
+    from gradhook.autograd.completion import Completion
     from gradhook.autograd.guard import Guard
     from gradhook.autograd.node_streams import RunStreams
 
@@ -64,19 +66,24 @@ class GraphTask:
     what arrived; owned: leaves whose entry may be adopted as .grad; keep: retain_graph; execute:
     nodes that may run, None for all; captures: node -> Captures; local: hook state of module
     calls, by call; callbacks: run at the end; deliveries: calls of host hooks still to make;
-    streams: where CUDA streams or several devices are involved.
+    late: the node whose first hook was registered while it ran; roots: the nodes it started from;
+    streams: where CUDA streams or several devices are involved; completion: where hooks wait for
+    several nodes; compat: PyTorch's quirks are asked for.
     """
 
     __slots__ = (
-        "bare", "callbacks", "captures", "carrier", "deliveries", "entries", "execute",
-        "guard", "id", "keep", "local", "node", "outer", "owned", "pending", "plain", "shared",
-        "streams",
+        "bare", "callbacks", "captures", "carrier", "compat", "completion", "deliveries",
+        "entries", "execute",
+        "guard", "id", "keep", "late", "local", "node", "outer", "owned", "pending", "plain",
+        "roots", "shared", "streams",
     )  # fmt: skip
 
     def __init__(self, carrier: Carrier, keep: bool) -> None:
         self.id = next(_task_ids)
         self.carrier = carrier
         self.keep = keep
+        self.compat = get_modes().compat
+        self.roots: tuple[Node, ...] = ()
         self.pending: dict[Node, int] = {}
         self.entries: dict[Node, Any] = {}
         self.owned: set[Node] = set()
@@ -87,7 +94,9 @@ class GraphTask:
         self.deliveries: list[Delivery] = []
         self.streams: RunStreams | None = None
         self.guard: Guard | None = None
+        self.completion: Completion | None = None
         self.node: Node | None = None
+        self.late: Node | None = None
         self.outer: GraphTask | None = None
         self.bare = not carrier.recording  # gradients are bare arrays
         self.plain = True  # every node runs and nothing is captured

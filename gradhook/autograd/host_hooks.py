@@ -13,7 +13,7 @@ from typing import Any
 from gradhook import profiler
 from gradhook.autograd.binding import Binding
 from gradhook.autograd.graph_task import Delivery, current_task
-from gradhook.autograd.node_hooks import hook_name
+from gradhook.autograd.hook_notes import hook_name
 from gradhook.streams import HostCopy
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradhook import backend, dtypes
+from gradhook import backend, dtypes, memory
 from gradhook.autograd import record
 from gradhook.autograd.binding import Binding, cell_of, make_at
+from gradhook.autograd.hooked_views import tend_hooked_views
 from gradhook.autograd.views import (
     CUSTOM,
+    HOOK_NODE,
+    HOOKED,
     MULTI_OUTPUT,
     UNRECORDED,
     CopySlices,
     View,
     edge_of,
+    move_retains,
     refresh,
     replay_array,
 )
@@ -36,7 +40,7 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
     shape or of a dtype that target cannot hold; nothing is changed then.
     """
     modes = get_modes()
-    _unlend(target)
+    unlend(target)
     if target._v is INFERENCE and not modes.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
@@ -46,7 +50,7 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
     rebases = modes.grad and (edge_of(target) is not None or any(_needs_grad(x) for x in inputs))
     if rebases:
         check_writable(f"{row.name}_", target)
-    if backend.has_internal_overlap(target._a):
+    if memory.has_internal_overlap(target._a):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor refers to a "
             f"single memory location. Please clone() the tensor before performing the operation. "
@@ -58,6 +62,8 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
     inputs = tuple([old if x is target else x for x in inputs])
     t = getattr(record.ops, row.name)(old, *inputs, **attributes)
     _check_result(row, target, t)
+    if modes.watch is not None and modes.watch.mutation is not None:
+        modes.watch.mutation.before_write(cell_of(target))
     try:
         if len(backend.Process.devices) > 1:
             with backend.place(target._a):
@@ -74,6 +80,8 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
         bump_cell(cell)
     if rebases and t._node is not None:
         _rebase(target, t)
+        if target._slot is not None or target._view is not None:
+            tend_hooked_views(target, f"{row.name}_")
     return target
 
 
@@ -84,7 +92,7 @@ def _needs_grad(x: Any) -> bool:
 def _saves_target(row: Op) -> bool:
     name = row.inputs[0]
     return row.composite or any(
-        f is not None and name in f.parameters for f in row.formulas.values()
+        f is not None and name in f.parameters for f in (*row.formulas.values(), *row.joints)
     )
 
 
@@ -113,12 +121,13 @@ def _check_creation(target: Any, view: View) -> None:
             "use case is ambiguous and error-prone, it is forbidden. Create the view and write it "
             "in the same mode."
         )
-    if view.creation in (MULTI_OUTPUT, CUSTOM):
+    if view.creation in (MULTI_OUTPUT, CUSTOM, HOOKED):
         name = "a custom Function" if node is None else node.name()
+        name = HOOK_NODE if view.creation == HOOKED else name
         why = (
             "This view is the output of a function that returns multiple views. Such functions do "
             "not allow the output views to be modified inplace."
-            if view.creation == MULTI_OUTPUT
+            if view.creation == MULTI_OUTPUT or (view.creation == HOOKED and node.n_outputs > 1)
             else "This view was created inside a custom Function (or because an input was returned "
             "as-is)."
         )
@@ -151,10 +160,8 @@ def _rebase(target: Any, t: Any) -> None:
     if view is None or not view.steps:
         _move(target, t._node, t._nr)
         return
-    before, nr = target._node, target._nr
     _move(view.base, CopySlices(view.base, view.steps, t._node), 0)
     refresh(target)
-    _move_retains(target, before, nr)
 
 
 def rebase_to(target: Any, node: Any, nr: int) -> None:
@@ -162,11 +169,10 @@ def rebase_to(target: Any, node: Any, nr: int) -> None:
     view: View | None = target._view
     if view is None or not view.steps:
         _move(target, node, nr)
-        return
-    before, before_nr = target._node, target._nr
-    _move(view.base, CopySlices(view.base, view.steps, None, (node, nr)), 0)
-    refresh(target)
-    _move_retains(target, before, before_nr)
+    else:
+        _move(view.base, CopySlices(view.base, view.steps, None, (node, nr)), 0)
+        refresh(target)
+    tend_hooked_views(target, node.name())
 
 
 def _move(x: Any, node: Any, nr: int) -> None:
@@ -175,7 +181,7 @@ def _move(x: Any, node: Any, nr: int) -> None:
     """
     before, before_nr = x._node, x._nr
     x._node, x._nr = node, nr
-    _move_retains(x, before, before_nr)
+    move_retains(x, before, before_nr)
     alias: View | None = x._view
     if alias is None or alias.steps:
         return
@@ -189,21 +195,13 @@ def _move(x: Any, node: Any, nr: int) -> None:
     alias.base_node = original._node
 
 
-def _move_retains(x: Any, before: Any, nr: int) -> None:
-    """retain_grad follows the tensor to its new version; its hooks stay with the old one."""
-    slot = x._slot
-    if slot is not None and slot.retains and before is not None and before.hooks is not None:
-        before.hooks.retains.pop(nr, None)
-        x._node.hook_set().retains[x._nr] = slot
-
-
-def _unlend(t: Any) -> None:
+def unlend(t: Any) -> None:
     """A gradient that a hook holds is copied before its first write; a view of one writes into its
     base's copy.
     """
     view: View | None = t._view
     if view is not None:
-        _unlend(view.base)
+        unlend(view.base)
         if view.base._v is not t._v:
             t._a = replay_array(view.base._a, view.steps)
             t._v = view.base._v

@@ -26,7 +26,8 @@ class CallRun:
     """What one backward run knows of one module call.
 
     slots: the gradients at the output barrier's edges; output_tensors: as hooks see them, made
-    when a hook is due; input_tensors: while the full hooks run.
+    when a hook is due; input_tensors: while the full hooks run; final: what hooks with
+    when="complete" will be shown.
     """
 
     pre_hooks_ran = False
@@ -34,6 +35,7 @@ class CallRun:
     slots: Any = None
     output_tensors: list[Any] | None = None
     input_tensors: list[Any] | None = None
+    final: tuple[list[Any], Any] | None = None
 
 
 class ModuleBackwardHookState(ModuleHookRunners):
@@ -54,6 +56,12 @@ class ModuleBackwardHookState(ModuleHookRunners):
 
     skipped: int
     start: int
+    early_hooks: Any = ()  # with when="outputs"; see module_hook_options.py
+    complete_hooks: Any = ()  # with when="complete"
+    region: frozenset[int] = frozenset()
+
+    def run_early_hooks(self, grad_outputs: tuple[Any, ...]) -> None:
+        """Hooks that fire with the gradients of the outputs."""
 
     @property
     def n_inputs(self) -> int:
@@ -187,12 +195,19 @@ class ModuleOutputHookNode(BarrierNode):
         run = task.local.get(state)
         if run is None:
             run = task.local[state] = CallRun()
-        if state.pre_hooks or not state.input_leaves:
+        if state.pre_hooks or state.early_hooks or not state.input_leaves:
             return self._fire(state, task, run, slots, first)
         run.slots = slots
         return slots
 
     backward_recorded = backward
+
+    @property
+    def completing(self) -> Any:
+        """The call, when hooks wait for its region."""
+        state = self.saved
+        waits = state is not None and not self.transparent and state.complete_hooks
+        return state if waits else None
 
     @staticmethod
     def hooks_of(state: ModuleBackwardHookState) -> tuple[Any, ...]:
@@ -203,7 +218,7 @@ class ModuleOutputHookNode(BarrierNode):
     ) -> Any:
         """Run the pre-hooks from the first that has not run yet."""
         run.slots = slots
-        if first and first == len(state.pre_hooks) and state.input_leaves:
+        if first and first == len(state.pre_hooks) and state.input_leaves and not state.early_hooks:
             run.pre_hooks_ran = True
             if not state.full_hooks:
                 run.slots = None
@@ -216,6 +231,8 @@ class ModuleOutputHookNode(BarrierNode):
                 run.output_tensors = tensors = layout.unpack(result, tensors)
             pairs = zip(state.output_edge_indices, slots, strict=True)
             slots = [taken_back(task.carrier, g, tensors[position]) for position, g in pairs]
+        if state.early_hooks:
+            state.run_early_hooks(layout.pack(tensors))
         if not state.input_leaves and state.full_hooks and not run.full_hooks_ran:
             run.full_hooks_ran = True
             inputs = state.inputs
@@ -266,9 +283,7 @@ class ModuleInputHookNode(BarrierNode):
             return (taken_back(carrier, g, x if result is None else result[0]),)
         tensors = run.input_tensors = lent_leaves(carrier, inputs, state.input_leaves, slots)
         seen = run.output_tensors or state.outputs_seen(task, run)
-        result = state.run_full_hooks(inputs.pack(tensors), outputs.pack(seen), first)
-        if result is not None:
-            tensors = inputs.unpack(result, tensors)
+        tensors = state.replaced_inputs(tensors, outputs.pack(seen), first) or tensors
         run.input_tensors = run.output_tensors = run.slots = None
         pairs = zip(state.input_leaves, slots, strict=True)
         return [taken_back(carrier, h, tensors[position]) for position, h in pairs]

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 from gradhook import dtypes
 from gradhook.autograd.binding import Binding, make
 from gradhook.autograd.graph import Node, NodeHooks, TensorMeta
-from gradhook.autograd.graph_task import Pending, Slots
+from gradhook.autograd.graph_task import Pending, Slots, current_task
+from gradhook.autograd.hook_notes import hook_name, noted
 from gradhook.hooks.declared import is_declared
+from gradhook.hooks.registry import HookTable
 
 if TYPE_CHECKING:
     from gradhook.autograd.carriers import Carrier
     from gradhook.autograd.engine import GraphTask
-
-
-def hook_name(hook: Any) -> str:
-    """The hook's own name, `<unknown>` for an object without one (PyTorch's word)."""
-    return getattr(hook, "__name__", "<unknown>")
 
 
 def checked(hook: Any, result: Any, meta: TensorMeta | None, where: str) -> Any:
@@ -124,12 +121,11 @@ def taken_back(carrier: Carrier, g: Any, t: Any) -> Any:
     return g if same else carrier.take(t)
 
 
-def _metas(node: Node, gradients: list[Any], task: GraphTask) -> list[TensorMeta | None]:
-    metas: list[TensorMeta | None] = []
-    for k, g in enumerate(gradients):
-        meta = node.meta(k)
-        metas.append(meta if g is None else meta._replace(array_type=type(task.carrier.array(g))))
-    return metas
+def _meta(task: GraphTask, node: Node, nr: int, g: Any) -> TensorMeta | None:
+    """What a hook may return for the gradient `g` of an output; None: nothing."""
+    if g is None:
+        return None if task.compat else node.meta(nr)
+    return node.meta(nr)._replace(array_type=type(task.carrier.array(g)))
 
 
 def summed(carrier: Carrier, g: Any) -> Any:
@@ -143,52 +139,60 @@ def summed(carrier: Carrier, g: Any) -> Any:
 
 def before(task: GraphTask, node: Node, hooks: NodeHooks, g: Any) -> Any:
     """Tensor hooks, then retain_grad, for each output; what is pending is added up here, too."""
-    carrier = task.carrier
-    gradients = (
-        g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
-    )
-    for nr, table in hooks.tensor.items():
-        if not table:
-            continue
+    if not node.multi:
+        return _before_output(task, node, hooks, 0, g)
+    gradients = [None] * node.n_outputs if g is None else g
+    gradients = [_before_output(task, node, hooks, nr, h) for nr, h in enumerate(gradients)]
+    return gradients if any(h is not None for h in gradients) else None
+
+
+def _before_output(task: GraphTask, node: Node, hooks: NodeHooks, nr: int, g: Any) -> Any:
+    """`before` for one output."""
+    table = hooks.tensor.get(nr)
+    if table:
         found = table.snapshot()
         if table.declared and task.bare:
-            gradients[nr] = _with_declared(task, node, nr, found, gradients[nr])
+            g = _with_declared(task, node, nr, table, g)
         else:
-            gradients[nr] = _called(task, node, nr, found, summed(carrier, gradients[nr]))
-    gradients = [carrier.add(h) if type(h) is Pending else h for h in gradients]
-    for nr, slot in hooks.retains.items():
-        if gradients[nr] is not None:
-            slot.grad = carrier.accumulate(slot.grad, gradients[nr], False)
-    if node.multi:
-        return gradients if any(h is not None for h in gradients) else None
-    return gradients[0]
+            g = _called(task, node, nr, table, found, summed(task.carrier, g))
+    if type(g) is Pending:
+        g = task.carrier.add(g)
+    if hooks.retains and g is not None and (slot := hooks.retains.get(nr)) is not None:
+        slot.grad = task.carrier.accumulate(slot.grad, g, False)
+    return g
 
 
-def _with_declared(task: GraphTask, node: Node, nr: int, hooks: tuple[Any, ...], g: Any) -> Any:
+def _with_declared(task: GraphTask, node: Node, nr: int, table: HookTable, g: Any) -> Any:
     """The gradient of one output after hooks some of which are declared: those side by side run as
     one launch, the first together with the accumulation.
     """
-    for declared, group in groupby(hooks, is_declared):
+    group: Any
+    for declared, group in groupby(table.snapshot(), is_declared):
         if not declared:
-            g = _called(task, node, nr, tuple(group), summed(task.carrier, g))
+            g = _called(task, node, nr, table, tuple(group), summed(task.carrier, g))
         elif g is not None:
             g = task.carrier.add(g if type(g) is Pending else [g], list(group))
     return g
 
 
-def _called(task: GraphTask, node: Node, nr: int, hooks: tuple[Any, ...], g: Any) -> Any:
+def _called(
+    task: GraphTask, node: Node, nr: int, table: HookTable, hooks: tuple[Any, ...], g: Any
+) -> Any:
     """The gradient of one output after Python hooks."""
-    lending = Lending(task, [g])
-    meta = node.meta(nr)
-    if g is not None:
-        meta = meta._replace(array_type=type(task.carrier.array(g)))
-    for hook in hooks:
-        result = hook(lending.tensors[0])
-        if result is not None:
-            lending.replace(
-                [checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")]
-            )
-    return lending.back()[0]
+    carrier = task.carrier
+    shown = None if g is None else carrier.lend(g)
+    hook: Any = None
+    try:
+        for hook in hooks:
+            result = hook(shown)
+            if result is not None and result is not shown:
+                meta = _meta(task, node, nr, g)
+                checked(hook, result, meta, f"gradient of output {nr} of {node.name()}")
+                shown = carrier.lend(carrier.take(result))
+    except BaseException as error:
+        noted(error, "tensor hook", hook, (table,), f"output {nr}", task, node.name())
+        raise
+    return taken_back(carrier, g, shown)
 
 
 def capture(task: GraphTask, node: Node, g: Any) -> None:
@@ -211,15 +215,8 @@ def pre(task: GraphTask, hooks: NodeHooks, g: Any) -> Any:
         return g
     gradients = (g if g is not None else [None] * node.n_outputs) if node.multi else [g]
     lending = Lending(task, gradients)
-    metas = _metas(node, gradients, task)
-    for hook in hooks.pre.snapshot():
-        result = hook(tuple(lending.tensors))
-        if result is not None and not isinstance(result, tuple):
-            raise TypeError(
-                f"expected tuple, but hook returned '{type(result).__name__}' (hook "
-                f"'{hook_name(hook)}')"
-            )
-        lending.replace(checked_tuple(hook, result, metas, f"grad_outputs of {node.name()}"))
+    metas = [_meta(task, node, k, h) for k, h in enumerate(gradients)]
+    _replaced(task, node, hooks.table("pre"), "node pre-hook", lending, metas, (), "grad_outputs")
     found = lending.back()
     if node.multi:
         return found if any(h is not None for h in found) else None
@@ -245,16 +242,29 @@ def after(task: GraphTask, node: Node, hooks: NodeHooks, grads: Any, g: Any) -> 
     outputs = g if node.multi and g is not None else [None] * node.n_outputs if node.multi else [g]
     seen = tuple([None if h is None else task.carrier.lend(h) for h in outputs])
     lending = Lending(task, inputs)
-    for hook in hooks.post.snapshot():
-        result = hook(tuple(lending.tensors), seen)
-        if result is not None and not isinstance(result, tuple):
-            raise TypeError(
-                f"expected tuple, but hook returned '{type(result).__name__}' (hook "
-                f"'{hook_name(hook)}')"
-            )
-        lending.replace(checked_tuple(hook, result, metas, f"grad_inputs of {node.name()}"))
+    _replaced(task, node, hooks.table("post"), "node hook", lending, metas, (seen,), "grad_inputs")
     found = lending.back()
     return tuple([found[position] for position in positions])
+
+
+def _replaced(
+    task: GraphTask, node: Node, table: HookTable, kind: str, lending: Lending,
+    metas: list[TensorMeta | None], others: tuple[Any, ...], slots: str,
+) -> None:  # fmt: skip
+    """Node hooks of one kind on the gradients of `lending`. others: what a hook gets after them."""
+    hook: Any = None
+    try:
+        for hook in table.snapshot():
+            result = hook(tuple(lending.tensors), *others)
+            if result is not None and not isinstance(result, tuple):
+                raise TypeError(
+                    f"expected tuple, but hook returned '{type(result).__name__}' (hook "
+                    f"'{hook_name(hook)}')"
+                )
+            lending.replace(checked_tuple(hook, result, metas, f"{slots} of {node.name()}"))
+    except BaseException as error:
+        noted(error, kind, hook, (table,), "", task, node.name())
+        raise
 
 
 def post_accumulate(node: Any) -> None:
@@ -266,10 +276,19 @@ def post_accumulate(node: Any) -> None:
     if leaf is None:  # the tensor object died, its accumulator lives: a new object stands for it
         leaf = make(slot.array)
         leaf._node, leaf._slot = node, slot
-    for hook in slot.post_accumulate.snapshot():
-        result = hook(leaf)
-        if result is not None and result is not leaf:
-            raise RuntimeError(
-                "Tensor post accumulate grad hooks should return None. "
-                f"(hook '{hook_name(hook)}' returned {type(result).__name__})"
-            )
+    task = current_task()
+    if task is not None:
+        task.node = node
+    hook: Any = None
+    try:
+        for hook in slot.post_accumulate.snapshot():
+            result = hook(leaf)
+            if result is not None and result is not leaf:
+                raise RuntimeError(
+                    "Tensor post accumulate grad hooks should return None. "
+                    f"(hook '{hook_name(hook)}' returned {type(result).__name__})"
+                )
+    except BaseException as error:
+        title = f"a leaf of shape {tuple(leaf._a.shape)}"
+        noted(error, "post-accumulate hook", hook, (slot.post_accumulate,), title, task)
+        raise

@@ -44,7 +44,7 @@ def note_stream(node: Node, array: Any) -> None:
     """
     if Process.forked:
         backend.check_fork()
-    stream = backend.cupy().cuda.get_current_stream()
+    stream = backend.cupy_stream()()
     if stream.ptr not in DEFAULT_POINTERS:
         node.hook_set().stream = Stream.over(stream, backend.device_of(array))
         Noted.any = True
@@ -57,7 +57,7 @@ def streams_of_run(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> RunSt
     if Process.forked:
         backend.check_fork()
     if len(Process.devices) == 1:
-        pointer = backend.cupy().cuda.get_current_stream().ptr
+        pointer = backend.cupy_stream()().ptr
         if pointer in DEFAULT_POINTERS and not (
             Noted.any
             and any(n.hooks is not None and n.hooks.stream is not None for n in task.pending)
@@ -165,9 +165,13 @@ class RunStreams:
 
     def finish(self) -> None:
         """The caller's streams wait for all that were used, and are the current ones again."""
-        if self.finished:
-            return
-        self.finished = True
+        if not self.finished:
+            self.finished = True
+            self.join()
+
+    def join(self) -> None:
+        """As finish, for code that runs between two nodes and may look at what any of them made."""
+        self.active = None
         for stream in self.used:
             event = None
             for outer in self.outer.values():

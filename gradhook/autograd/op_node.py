@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from gradhook.autograd import saved
 from gradhook.autograd.carriers import ARRAY_MODULES, FORMULA_NAMESPACES
 from gradhook.autograd.graph import Node, TensorMeta, released_error
+from gradhook.autograd.saved_tensor import raw_saved
 from gradhook.autograd.source import direct_calls, formula_text, is_fresh
 from gradhook.ops.table import Formula, Op
 
@@ -23,15 +24,22 @@ class OpNode(Node):
     __slots__ = ()
     row: ClassVar[Op]
     saved_names: ClassVar[tuple[str, ...]]
-
-    def is_saved_tensor(self, name: str) -> bool:
-        """Whether this saved value is one tensor (five entries of `saved`)."""
-        return is_tensor(self.row, name) and not self.row.variadic
+    saved_places: ClassVar[tuple[saved.Place, ...]]
 
 
-def _saved(node: OpNode, name: str) -> Any:
-    """`node._saved_<name>`, as PyTorch shows what a node saved."""
-    return saved.saved_attribute(node, name)
+def shown(plan: OpPlan, save: list[str]) -> dict[str, Any]:
+    """The attributes that show what a node saved: `_saved_<name>` for each saved tensor, shape or
+    attribute, `_raw_saved_<name>` for each tensor, by the name a formula uses and by PyTorch's
+    (self, other, result). Properties: a `__getattr__` would slow down every other attribute.
+    """
+    found: dict[str, Any] = {}
+    theirs = {"self": plan.inputs[:1], "other": plan.inputs[1:2], "result": ("out",)}
+    names = {n: n for n in save} | {t: n for t, of in theirs.items() for n in of if n in save}
+    for name, own in names.items():
+        found[f"_saved_{name}"] = property(partial(saved.saved_attribute, name=own))
+        if plan.is_tensor(own):
+            found[f"_raw_saved_{name}"] = property(partial(raw_saved, name=own))
+    return found
 
 
 class MultiNode(OpNode):
@@ -84,11 +92,15 @@ class OpPlan:
         self.classes: dict[int, type[Node]] = {}
 
     def formulas(self, mask: int) -> list[Formula]:
-        """The distinct formulas of the inputs in the mask, in input order."""
+        """The distinct formulas of the inputs in the mask, in input order; a joint one beside them
+        for two or more of its inputs.
+        """
+        needed = [n for i, n in enumerate(self.differentiable) if mask >> i & 1]
+        shared = [f for f in self.row.joints if len(set(f.of).intersection(needed)) > 1]
         found: list[Formula] = []
-        for i, name in enumerate(self.differentiable):
-            formula = self.row.formulas[name]
-            if mask >> i & 1 and formula is not None and formula not in found:
+        for name in needed:
+            formula = next((f for f in shared if name in f.of), self.row.formulas[name])
+            if formula is not None and formula not in found:
                 found.append(formula)
         return found
 
@@ -107,6 +119,21 @@ class OpPlan:
 
     def is_tensor(self, name: str) -> bool:
         return is_tensor(self.row, name)
+
+    def saved_tensors(self, mask: int) -> list[str]:
+        """The names in the save list that stand for tensors."""
+        return [n for n in self.save_list(mask) if self.is_tensor(n)]
+
+    def saved_places(self, mask: int) -> tuple[saved.Place, ...]:
+        """Where the tensors of the save list lie in a node's `saved`."""
+        places, offset = [], 0
+        for n in self.save_list(mask):
+            several = self.row.variadic and n in self.inputs
+            if self.is_tensor(n):
+                own = int(n[3:] or 0) if is_output(n) else -1
+                places.append(saved.Place(n, offset, own, several))
+            offset += 5 if self.is_tensor(n) and not several else 1
+        return tuple(places)
 
 
 _plans: dict[str, OpPlan] = {}
@@ -149,7 +176,8 @@ class BackwardText:
             "saves": any(self.plan.is_tensor(n) for n in save),
             "n_inputs": len(self.inputs),
             "saved_names": tuple(save),
-            **{f"_saved_{n}": property(partial(_saved, name=n)) for n in save},
+            "saved_places": self.plan.saved_places(self.mask),
+            **shown(self.plan, save),
         }
         if not self.masked:
             body["edge_positions"] = property(
@@ -158,7 +186,8 @@ class BackwardText:
             body["n_inputs"] = property(lambda node: len(node.needs))
         else:
             body["edge_positions"] = tuple(self.inputs.index(n) for n in names)
-            body["fresh"] = tuple(is_fresh(row, n) for n in names)
+            of = {n: formula.of for formula in self.formulas for n in formula.of}
+            body["fresh"] = tuple(is_fresh(row, of[n]) for n in names)
         kind: type[Node] = type(row.node_name, (MultiNode if self.multi else OpNode,), body)
         for recorded in (False, True):
             name = "backward_recorded" if recorded else "backward"
@@ -183,7 +212,8 @@ class BackwardText:
                     own = n[3:] or "0" if is_output(n) else "-1"
                     emit(f"    {n} = unpack(node, {n!r}, {n}, {n}_v, {n}_n, {n}_e, {n}_i, {own})")
                 elif self.plan.is_tensor(n):
-                    emit(f"    if {n}_v[0] != {n}_n: raise stale(node, {n!r}, {n}, {n}_v, {n}_n)")
+                    arguments = f"node, {n!r}, {n}, {n}_v, {n}_n"
+                    emit(f"    if {n}_v[0] != {n}_n: {n} = restored({arguments})")
         calls = self.calls()
         if any("(module, " in c for c in calls):
             emit("    module = MODULES[type(g)]")
@@ -221,7 +251,7 @@ class BackwardText:
         found = []
         for k, formula in enumerate(self.formulas):
             places = {"xp": "xp", **{p: needs if p == "needs" else p for p in formula.parameters}}
-            text = formula_text(self.row, formula.of[0], places) if len(formula.of) == 1 else None
+            text = formula_text(self.row, ",".join(formula.of), places)
             if text is None or len(text) > 200:
                 arguments = "".join(f", {places[p]}" for p in formula.parameters)
                 text = f"formula{k}(xp{arguments})"
@@ -277,4 +307,4 @@ class BackwardText:
         return n
 
 
-UNPACKING = ("stale", "unpack", "unpack_all", "unpack_all_recorded", "zeros")
+UNPACKING = ("restored", "unpack", "unpack_all", "unpack_all_recorded", "zeros")

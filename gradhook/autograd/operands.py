@@ -29,6 +29,7 @@ def constant(value: Any, dtype: np.dtype[Any], array_type: type) -> Any:
     found = _constants.get(key)
     if found is None:
         found = make(backend.scalar(value, dtype, array_type))
+        found._nr = -1  # saved-tensor hooks pass numbers by
         signed_zero = isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
         if (
             value == value
@@ -91,7 +92,7 @@ def as_operand(row: Op, x: Any, like: type | None) -> Any:
                 ".cpu()"
             )
         dtypes.of(x.dtype)
-        return make(np.asarray(x) if isinstance(x, np.ndarray) else x)
+        return make(np.asarray(x) if isinstance(x, np.ndarray) else backend.entered(x))
     raise TypeError(
         f"{row.name}(): argument must be Tensor or a number, not {type(x).__name__}; "
         "make one with gradhook.tensor(...) or gradhook.as_tensor(...)"

@@ -19,10 +19,12 @@ import numpy as np
 
 from gradhook.autograd import saved
 from gradhook.autograd.carriers import ARRAY_MODULES, Forwards
-from gradhook.autograd.graph import TensorMeta, new, next_sequence_nr
+from gradhook.autograd.graph import TensorMeta, new
 from gradhook.autograd.node_streams import note_stream
+from gradhook.autograd.numbering import numbering
 from gradhook.autograd.op_node import BackwardText, define, is_output, plan_of
 from gradhook.autograd.source import forward_text
+from gradhook.autograd.watch import Watching, watched
 from gradhook.backend import Process, on_change
 from gradhook.kernels.registry import KERNELS
 from gradhook.modes import get_modes
@@ -75,11 +77,12 @@ def runtime_scope() -> dict[str, Any]:
         "Tensor": binding.Binding.tensor,
         "get_modes": get_modes,
         "new": new,
-        "seq": next_sequence_nr,
+        "seq": numbering.draw,
         "make": binding.make,
         "ndarray": np.ndarray,
         "note_stream": note_stream,
         "mark_inference": binding.mark_inference,
+        "watched": watched,
         **{n: getattr(operands, n) for n in OPERANDS},
         **{n: getattr(views, n) for n in ("attach", "derive", "derive_all", "edge_of", "refresh")},
         **{n: getattr(saved, n) for n in ("save_all", "save_optional")},
@@ -90,24 +93,22 @@ OPERANDS = (
     "array_of", "as_array", "elsewhere", "on_device", "operands", "operator_operands", "recover",
     "with_number",
 )  # fmt: skip
-
-
 RESERVED = frozenset("arrays error found m needs node out outs t ts v xp".split())
-
-
 _written: list[tuple[RecorderText, Any]] = []
 
 
 def _rewrite() -> None:
-    """CUDA, or a second device, came into use: the recorders made so far get their new text, so
-    that a program which uses NumPy only never pays for it.
-    """
+    """CUDA, a second device, or what watches nodes came into use: the recorders made so far get
+    their new text, so that a program without them never pays for it."""
     for text, recorder in _written:
+        text.scope["seq"] = numbering.draw
         recorder.__code__ = text.written().__code__
         text.scope["RECORDER"] = recorder
 
 
 on_change(_rewrite)
+Watching.on_start.append(_rewrite)
+numbering.listeners.append(_rewrite)
 
 
 class RecorderText:
@@ -145,12 +146,12 @@ class RecorderText:
         self.scope["RECORDER"] = made
         made.__doc__ = row.doc
         _written.append((self, made))
+        self.scope["seq"] = numbering.draw  # it may have changed meanwhile
         return made
 
     def written(self) -> Any:
-        """The function of the text as it must be now: with streams once CUDA is in use, and with
-        devices once two are.
-        """
+        """The function of the text as it must be now: with streams once CUDA is in use, devices
+        once two are, and a look at `modes.watch` once something watches nodes."""
         self.devices = len(Process.devices)
         text = "\n".join(self.recorder_text()) + "\n"
         return define(text, self.row.name, f"recorder {self.row.name}", self.scope)
@@ -359,6 +360,16 @@ class RecorderText:
             emit(f"{pad}attach(ts, node, {outputs!r})")
         else:
             emit(f"{pad}t._node = node")
+        if Watching.started:
+            tensors = "".join(f"{self.tensor_of(n)}, " for n in self.plan.saved_tensors(mask))
+            created = "" if tensors else " and m.watch.created"
+            emit(f"{pad}if m.watch is not None{created}: watched(m.watch, node, ({tensors}))")
+
+    def tensor_of(self, n: str) -> str:
+        """The Tensor that a saved name stands for (variadic: the tuple of them)."""
+        if not is_output(n):
+            return n
+        return f"ts[{n[3:]}]" if n[3:] else "t"
 
     def emit_save(self, lines: list[str], pad: str, n: str) -> str:
         """Emit what saving needs; the expression(s) that go into node.saved."""
@@ -377,8 +388,7 @@ class RecorderText:
         if not self.plan.is_tensor(n):
             return n
         if is_output(n):
-            k = n[3:]
-            tensor, array = (f"ts[{k}]", f"outs[{k}]") if k else ("t", "out")
+            tensor, array = self.tensor_of(n), f"outs[{n[3:]}]" if n[3:] else "out"
             lines.append(f"{pad}{n}_v = {tensor}._v")
             lines.append(f"{pad}if {n}_v is None: {n}_v = {tensor}._v = [0, None]")
             return f"{array}, {n}_v, {n}_v[0], None, 0"

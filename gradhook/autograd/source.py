@@ -38,7 +38,11 @@ def formula_nodes(row_name: str) -> dict[str, ast.expr]:
     for decorator in definition.decorator_list:
         for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():
             value = keyword.value
-            if keyword.arg and isinstance(value, ast.Lambda):
+            if keyword.arg == "joint" and isinstance(value, ast.Dict):
+                for key, formula in zip(value.keys, value.values, strict=True):
+                    if isinstance(key, ast.Tuple) and isinstance(formula, ast.Lambda):
+                        found[",".join(ast.literal_eval(key))] = formula.body
+            elif keyword.arg and isinstance(value, ast.Lambda):
                 found[keyword.arg] = value.body
             elif keyword.arg in TABLE[row_name].inputs and isinstance(value, ast.Name):
                 expression = _returned(getattr(inspect.getmodule(forward), value.id, None))
@@ -70,11 +74,11 @@ def _is_fresh(row_name: str, name: str) -> bool:
     return expression is not None and _allocates(expression)
 
 
-def is_fresh(row: Op, name: str) -> bool:
-    """Whether the formula of this input always allocates: arithmetic, or a table op that is no
+def is_fresh(row: Op, of: tuple[str, ...]) -> bool:
+    """Whether the formula of these inputs always allocates: arithmetic, or a table op that is no
     view.
     """
-    return _is_fresh(row.name, name)
+    return _is_fresh(row.name, ",".join(of))
 
 
 def _allocates(e: ast.expr) -> bool:
@@ -93,7 +97,7 @@ def _allocates(e: ast.expr) -> bool:
         return (
             called is not None
             and not called.view
-            and not called.composite
+            and (called.fresh or not called.composite)
             and called.name not in MAY_ALIAS
         )
     return False

@@ -12,19 +12,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradhook import backend
+from gradhook import backend, memory
 from gradhook.autograd import record
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
 from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS
-from gradhook.autograd.graph import Node, new, next_sequence_nr, released_error
+from gradhook.autograd.graph import Node, hook_table, new, released_error
 from gradhook.autograd.node_streams import note_stream
+from gradhook.autograd.numbering import numbering
 from gradhook.backend import Process
+from gradhook.hooks.registry import HookTable
 from gradhook.modes import Modes, get_modes, set_modes, with_grad
 from gradhook.ops.table import TABLE, Op
 
 Step = tuple[Op, dict[str, Any], int | None]
 
 DEFAULT, UNRECORDED, MULTI_OUTPUT, CUSTOM = "default", "no_grad", "multi_output", "custom"
+HOOKED = "hooked"  # by a module's barrier, under compat("torch")
+FOLLOWS = "follow_inplace"  # the flag of a tensor hook that moves to the new version
+HOOK_NODE = "BackwardHookFunctionBackward"  # PyTorch's name of that barrier
 
 
 class View:
@@ -41,19 +46,20 @@ class View:
         self.steps = steps
         self.creation = creation
 
-    def freeze(self, t: Any) -> None:
+    def freeze(self, t: Any, creation: str = CUSTOM) -> None:
         """t, this view, has a history that its base does not give: a Function returned it."""
-        self.creation, self.base_node, self.version = CUSTOM, self.base._node, t._version
+        self.creation, self.base_node, self.version = creation, self.base._node, t._version
 
 
 def derive(
     t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, index: int | None = None
 ) -> None:
     """t was made from x by a view op: where they share memory, t becomes a view of x's base."""
-    if not backend.shares_memory(t._a, x._a) and t._a.size:
-        return
-    t._v = cell_of(x)
     parent: View | None = x._view
+    if t._a.size and not memory.is_view_of(t._a, x._a):
+        if parent is None or not memory.is_view_of(t._a, parent.base._a):  # as_strided beside x
+            return
+    t._v = cell_of(x)
     creation = DEFAULT if modes.grad else UNRECORDED
     if index is not None and modes.grad:
         creation = MULTI_OUTPUT
@@ -79,10 +85,11 @@ def refresh(x: Any) -> None:
         refresh(base)
     if base._node is view.base_node or view.creation == UNRECORDED:
         return
-    if view.creation == CUSTOM:
+    if view.creation in (CUSTOM, HOOKED):
         if x._version != view.version:
+            name = HOOK_NODE if view.creation == HOOKED else x._node.name()
             raise RuntimeError(
-                f"Output {x._nr} of {x._node.name()} is a view and its base or another view of its "
+                f"Output {x._nr} of {name} is a view and its base or another view of its "
                 "base has been modified inplace. This view was created inside a custom Function "
                 "(or because an input was returned as-is). clone() what forward returns."
             )
@@ -97,7 +104,27 @@ def refresh(x: Any) -> None:
         t = replay(base, view.steps)
     finally:
         set_modes(outer)
+    before, nr = x._node, x._nr
     x._node, x._nr = t._node, t._nr
+    move_retains(x, before, nr)
+
+
+def move_retains(x: Any, before: Any, nr: int) -> None:
+    """retain_grad follows the tensor to its new version, and so do hooks with follow_inplace; the
+    others stay with the old one.
+    """
+    if before is not None and before.hooks is not None:
+        follow(x, before.hooks.tensor.get(nr))
+    slot = x._slot
+    if slot is not None and slot.retains and before is not None and before.hooks is not None:
+        before.hooks.retains.pop(nr, None)
+        x._node.hook_set().retains[x._nr] = slot
+
+
+def follow(x: Any, table: HookTable | None) -> None:
+    """Hooks with follow_inplace go from an old version's table to x as it is now."""
+    if table and FOLLOWS in table.all_flags:
+        table.hand_over(hook_table(x._node, x._nr), FOLLOWS)
 
 
 def edge_of(x: Any) -> Node | None:
@@ -142,7 +169,7 @@ class CopySlices(Node):
         self, base: Any, steps: tuple[Step, ...], fn: Any, onward: tuple[Any, ...] = ()
     ) -> None:
         node = edge_of(base)
-        self.seq = next_sequence_nr()
+        self.seq = numbering.draw()
         self.hooks = None
         if Process.started and backend.is_cupy(base._a):
             note_stream(self, base._a)

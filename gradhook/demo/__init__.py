@@ -1,3 +1,4 @@
-"""The demonstration: a digit classifier with hooks on every layer, a table and a picture."""
+"""The demonstration: a digit classifier with hooks on every layer, a table and a picture.
 
-from gradhook.demo.command import main as main
+The model needs only gradhook; `command` imports the packages of the extra `demo`.
+"""

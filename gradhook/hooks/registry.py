@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeAlias
@@ -31,16 +33,26 @@ class HookTable(OrderedDict[int, Hook]):
     ids. Equality is OrderedDict's and ignores flags.
     """
 
-    __slots__ = ("_entries", "_flags", "_hooks", "declared")
+    __slots__ = (
+        "_entries", "_flags", "_former", "_heir", "_hooks", "_places", "all_flags", "declared",
+    )  # fmt: skip
 
     _hooks: tuple[Hook, ...] | None
     _entries: tuple[Entry, ...] | None
     _flags: dict[int, frozenset[str]]
+    _places: dict[int, tuple[str, int]]  # file and line of the registration
+    all_flags: frozenset[str]  # those that any id carries
+    _heir: weakref.ref[HookTable] | None  # where hooks of this table moved; it holds this one
+    _former: list[HookTable]
     declared: bool  # whether the last snapshot holds declared hooks
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._hooks = self._entries = None
         self._flags = {}
+        self._places = {}
+        self._heir = None
+        self._former = []
+        self.all_flags = _NO_FLAGS
         self.declared = False
         super().__init__(*args, **kwargs)
 
@@ -70,6 +82,14 @@ class HookTable(OrderedDict[int, Hook]):
         """The flags of one id; empty when it has none or is not in the table."""
         return self._flags.get(key, _NO_FLAGS)
 
+    def place_of(self, hook: Hook) -> str:
+        """Where a hook of this table was registered, as "file:line"; "" when that is unknown."""
+        for key, found, _ in self.items_snapshot():
+            if found is hook and key in self._places:
+                file, line = self._places[key]
+                return f"{file}:{line}"
+        return ""
+
     # ---- registration
 
     def add(
@@ -88,15 +108,33 @@ class HookTable(OrderedDict[int, Hook]):
         with _lock:
             if flags:
                 self._flags[handle.id] = frozenset(flags)
-            self[handle.id] = hook
+            self._places[handle.id] = _caller()
+            super().__setitem__(handle.id, hook)
             if prepend:
-                self.move_to_end(handle.id, last=False)
+                super().move_to_end(handle.id, last=False)
+            self._forget()
         return handle
+
+    def hand_over(self, heir: HookTable, flag: str) -> None:
+        """Move the hooks that carry a flag to the end of another table, where their handles follow
+        them.
+        """
+        with _lock:
+            for key, hook, flags in self.items_snapshot():
+                if flag in flags:
+                    heir._flags[key] = flags
+                    if key in self._places:
+                        heir._places[key] = self._places[key]
+                    heir[key] = hook
+                    del self[key]
+            self._heir = weakref.ref(heir)
+            heir._former.append(self)
 
     # ---- mutators: each forgets the snapshot after the change
 
     def _forget(self) -> None:
         self._hooks = self._entries = None
+        self.all_flags = _NO_FLAGS.union(*self._flags.values()) if self._flags else _NO_FLAGS
 
     def __setitem__(self, key: int, hook: Hook) -> None:
         with _lock:
@@ -107,11 +145,15 @@ class HookTable(OrderedDict[int, Hook]):
         with _lock:
             super().__delitem__(key)
             self._flags.pop(key, None)
+            self._places.pop(key, None)
             self._forget()
 
     def pop(self, key: int, *default: Any) -> Any:
         """Remove one id and return its hook, or the default when there is none (else KeyError)."""
         with _lock:
+            heir = None if self._heir is None else self._heir()
+            if key not in self and heir is not None:
+                return heir.pop(key, *default)
             if key not in self and default:
                 return default[0]
             hook = self[key]
@@ -131,6 +173,7 @@ class HookTable(OrderedDict[int, Hook]):
         with _lock:
             super().clear()
             self._flags.clear()
+            self._places.clear()
             self._forget()
 
     def setdefault(self, key: int, default: Any = None) -> Any:
@@ -152,6 +195,7 @@ class HookTable(OrderedDict[int, Hook]):
             super().update(*args, **kwargs)
             if args and isinstance(args[0], HookTable):
                 self._flags.update(args[0]._flags)
+                self._places.update(args[0]._places)
             self._forget()
 
     def __ior__(self, other: Any) -> Self:  # type: ignore[override]  # OrderedDict's is overloaded
@@ -180,9 +224,10 @@ class HookTable(OrderedDict[int, Hook]):
         result = type(self)()
         memo[id(self)] = result
         for key, hook, flags in self.items_snapshot():
-            result[key] = copy.deepcopy(hook, memo)
             if flags:
                 result._flags[key] = flags
+            result[key] = copy.deepcopy(hook, memo)
+        result._places.update(self._places)
         return result
 
     def __reduce__(self) -> Any:
@@ -191,4 +236,15 @@ class HookTable(OrderedDict[int, Hook]):
 
     def __setstate__(self, flags: Mapping[int, frozenset[str]]) -> None:
         self._flags = {key: flags[key] for key in self if key in flags}
+        self._forget()
         draw_past(max((key for key in self if isinstance(key, int)), default=-1))
+
+
+def _caller() -> tuple[str, int]:
+    """File and line of the nearest caller outside gradhook."""
+    frame = sys._getframe(2)
+    while (outer := frame.f_back) is not None:
+        if not f"{frame.f_globals.get('__name__')}.".startswith("gradhook."):
+            break
+        frame = outer
+    return frame.f_code.co_filename, frame.f_lineno

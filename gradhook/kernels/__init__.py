@@ -4,8 +4,27 @@ sources finds the files; launch compiles and launches and is where launches and 
 registry says which table function has a kernel. Importing this costs no CuPy.
 """
 
-from gradhook.kernels import elements, loss, rows  # they register their kernels
+from gradhook.kernels import (  # they register their kernels
+    elements,
+    joining,
+    loss,
+    products,
+    rows,
+    totals,
+)
 from gradhook.kernels.accumulation import accumulate
 from gradhook.kernels.sources import names, source, status, where
 
-__all__ = ["accumulate", "elements", "loss", "names", "rows", "source", "status", "where"]
+__all__ = [
+    "accumulate",
+    "elements",
+    "joining",
+    "loss",
+    "names",
+    "products",
+    "rows",
+    "source",
+    "status",
+    "totals",
+    "where",
+]

@@ -13,6 +13,7 @@ from gradhook.kernels.launch import (
     THREADS,
     General,
     Kernel,
+    dtype_name,
     elements_grid,
     is_plain,
 )
@@ -33,6 +34,10 @@ def accumulate(arrays: Sequence[Any], dtype: Any = None, out: Any = None) -> Any
         a, b = arrays
         if a.shape and a.shape == b.shape and a.dtype is b.dtype and dtype is out is None:
             return a + b  # one rounding also for float16, in one NumPy call
+    if arrays and dtype is out is None and not isinstance(arrays[0], backend.NUMPY_TYPES):
+        total = _plain_sum(arrays)
+        if total is not None:
+            return total
     if not arrays:
         raise ValueError("accumulate: found no array, expected at least one")
     first = arrays[0]
@@ -46,6 +51,24 @@ def accumulate(arrays: Sequence[Any], dtype: Any = None, out: Any = None) -> Any
             raise ValueError(f"accumulate: found {_meta(array)}, expected {_meta(first)}")
     half = is_half(wanted)
     return (_sum_cupy if on_cuda else _sum_numpy)(arrays, shape, wanted, half, out)
+
+
+def _plain_sum(arrays: Sequence[Any]) -> Any:
+    """The sum of plain CuPy arrays of one shape (a copy of one) by one launch; None for others."""
+    first, n = arrays[0], arrays[0].size
+    kind, shape = type(first), first.shape
+    if len(arrays) > ARRAYS_A_LAUNCH or not n:
+        return None
+    for a in arrays:
+        if type(a) is not kind or a.shape != shape:
+            return None
+    if not is_plain(*arrays):
+        return None
+    out = kind(shape, first.dtype)
+    kernel = contiguous(len(arrays), dtype_name(first))
+    nbytes = n * first.itemsize * (len(arrays) + 1)
+    kernel(elements_grid(n), (THREADS,), (*arrays, out, n), nbytes)
+    return out
 
 
 def is_half(dtype: Any) -> bool:
@@ -102,8 +125,8 @@ def _launch(total: Any, chunk: Sequence[Any], out: Any, half: bool) -> Any:
         and all([a.shape == out.shape for a in (total, *chunk)])
     ):
         n = out.size
-        args = (total, *chunk, out, np.int64(n))
-        contiguous(len(chunk) + 1, out.dtype.name)(elements_grid(n), (THREADS,), args, nbytes)
+        args = (total, *chunk, out, n)
+        contiguous(len(chunk) + 1, dtype_name(out))(elements_grid(n), (THREADS,), args, nbytes)
         return out
     kernel = _general(len(chunk), half)
     if out.size:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradhook.kernels import accumulation, elements, gradient, loss, optimizer, rows
+from gradhook.kernels import (
+    accumulation,
+    elements,
+    gradient,
+    joining,
+    loss,
+    optimizer,
+    products,
+    rows,
+    small_product,
+    totals,
+)
 from gradhook.kernels.gradient import Stage
 from gradhook.kernels.launch import C_TYPES, General, Kernel
 
@@ -29,9 +40,17 @@ def kernels(dtype: str) -> Iterator[Kernel]:
     for name in rows.BODIES:
         yield rows.row_kernel(name, dtype)
     yield rows.column_kernel(dtype)
-    yield loss.loss_kernel(dtype)
-    yield loss.input_kernel(dtype)
-    for element in elements.ELEMENT_KERNELS:
+    yield products.bias_kernel(dtype)
+    yield totals.total_kernel(dtype)
+    for count in (2, joining.ARRAYS_A_LAUNCH):
+        yield joining.join_kernel(count, dtype)
+    yield rows.layer_norm_kernel(dtype)
+    yield small_product.product_kernel(dtype)
+    for name in ("nll_loss", "cross_entropy"):
+        yield loss.loss_kernel(name, dtype)
+        yield loss.input_kernel(f"{name}_input", dtype)
+    yield loss.shares_kernel(dtype)
+    for element in (*elements.ELEMENT_KERNELS, totals.QUOTIENT):
         yield element.kernel(dtype)
     for name, arrays in (("sgd", 2), ("sgd", 3), ("adam", 4), ("adam", 5), ("fill", 1)):
         yield optimizer.step_kernel(name, arrays, dtype)
@@ -52,7 +71,7 @@ def general(dtype: str) -> Iterator[General]:
     half = C_TYPES[dtype][0] != C_TYPES[dtype][1]
     for count in (1, 7, 16):
         yield accumulation.general_text(count, half)
-    for element in elements.ELEMENT_KERNELS:
+    for element in (*elements.ELEMENT_KERNELS, totals.QUOTIENT):
         yield element.general_text(dtype)
     for count in (1, 8):
         yield gradient.general_text(count, dtype, tuple([gradient.form(s) for s in FULL_CHAIN]))

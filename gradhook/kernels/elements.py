@@ -1,4 +1,4 @@
-"""Element kernels: gelu and its gradient, that of relu, and dropout's mask."""
+"""Element kernels: gelu, relu, their gradients, and dropout's mask."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradhook import backend
-from gradhook.kernels.launch import C_TYPES, ElementKernel
+from gradhook.kernels.launch import ElementKernel
 from gradhook.kernels.registry import kernel_for
 
 GELU = {
@@ -18,6 +18,7 @@ GELU_VJP = {
     "none": ElementKernel("gelu_vjp", "elements", 2, "gelu_vjp<F>(x0, x1)"),
     "tanh": ElementKernel("gelu_tanh_vjp", "elements", 2, "gelu_tanh_vjp<F>(x0, x1)"),
 }
+RELU = ElementKernel("relu", "elements", 1, "relu<F>(x0)")
 RELU_VJP = ElementKernel("relu_vjp", "elements", 2, "relu_vjp<F>(x0, x1)")
 DROPOUT = ElementKernel(
     "dropout_factor",
@@ -30,32 +31,24 @@ DROPOUT = ElementKernel(
         ("float", np.float32, "p"),
     ),
 )
-ELEMENT_KERNELS = (*GELU.values(), *GELU_VJP.values(), RELU_VJP, DROPOUT)
+ELEMENT_KERNELS = (*GELU.values(), *GELU_VJP.values(), RELU, RELU_VJP, DROPOUT)
 
 
 @kernel_for("gelu")
 def gelu(x: Any, *, approximate: str = "none") -> Any:
     """Kernel of the table's gelu."""
     kernel = GELU.get(approximate)
-    if kernel is None or x.dtype.name not in C_TYPES:
-        return NotImplemented
-    return kernel((x,), backend.cupy().ndarray(x.shape, x.dtype))
+    return NotImplemented if kernel is None else kernel.of(x)
 
 
 @kernel_for("gelu_vjp")
 def gelu_vjp(g: Any, x: Any, *, approximate: str) -> Any:
     """Kernel of the gradient of gelu."""
-    if g.shape != x.shape or g.dtype != x.dtype or x.dtype.name not in C_TYPES:
-        return NotImplemented
-    return GELU_VJP[approximate]((g, x), backend.cupy().ndarray(x.shape, x.dtype))
+    return GELU_VJP[approximate].of(g, x)
 
 
-@kernel_for("relu_vjp")
-def relu_vjp(grad: Any, y: Any) -> Any:
-    """Kernel of the gradient of relu."""
-    if grad.shape != y.shape or grad.dtype != y.dtype or y.dtype.name not in C_TYPES:
-        return NotImplemented
-    return RELU_VJP((grad, y), backend.cupy().ndarray(y.shape, y.dtype))
+kernel_for("relu")(RELU.of)
+kernel_for("relu_vjp")(RELU_VJP.of)
 
 
 def dropout_factor(shape: tuple[int, ...], dtype: Any, p: float, seed: int, offset: int) -> Any:

@@ -10,7 +10,16 @@ import numpy as np
 
 from gradhook import backend, profiler
 from gradhook.kernels.accumulation import ARRAYS_A_LAUNCH, accumulate
-from gradhook.kernels.launch import C_TYPES, THREADS, General, Kernel, is_plain, sum_type
+from gradhook.kernels.launch import (
+    C_TYPES,
+    THREADS,
+    General,
+    Kernel,
+    dtype_name,
+    is_known,
+    is_plain,
+    sum_type,
+)
 from gradhook.kernels.sources import source, target
 
 TOTALS = "low high sum squares zeros nans infs count".split()
@@ -78,10 +87,10 @@ def _launch(arrays: Sequence[Any], stages: Sequence[Stage], out: Any) -> None:
     stored = (
         (out,) if len(arrays) > 1 or out is not arrays[0] or any([s.change for s in stages]) else ()
     )
-    key = (len(arrays), out.dtype.name, tuple([form(s) for s in stages]), bool(stored))
+    key = (len(arrays), dtype_name(out), tuple([form(s) for s in stages]), bool(stored))
     nbytes = out.nbytes * (len(arrays) + len(stored))
     if is_plain(out, *arrays):
-        args = (*arrays, *stored, *buffers, *partials, np.int64(n), *numbers, *decays)
+        args = (*arrays, *stored, *buffers, *partials, n, *numbers, *decays)
         contiguous(*key)((blocks,), (THREADS,), args, nbytes)
         return
     kernel = _general(*key)
@@ -189,4 +198,4 @@ def _general(n: int, dtype: str, forms: tuple[Form, ...], stores: bool) -> Any:
 
 def takes(array: Any) -> bool:
     """Whether `fused` does this array: a CuPy array of a real floating dtype."""
-    return backend.is_cupy(array) and array.dtype.name in C_TYPES
+    return backend.is_cupy(array) and is_known(array)

@@ -1,106 +1,208 @@
-"""Kernels of the negative log-likelihood: with log_softmax's they make cross_entropy, two launches
-forward and two backward.
-"""
+"""Kernels of the losses of class indices: one launch forward and one backward each."""
 
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from gradhook import backend
-from gradhook.kernels.launch import C_TYPES, Kernel, is_here, is_plain
+from gradhook.kernels.launch import (
+    NAMES,
+    THREADS,
+    Kernel,
+    dtype_name,
+    is_here,
+    is_known,
+    is_plain,
+    pointer,
+    sum_type,
+)
 from gradhook.kernels.registry import kernel_for
-from gradhook.kernels.rows import launch_rows
+from gradhook.kernels.rows import launch_rows, rows_grid
+from gradhook.kernels.workspace import MOST_BLOCKS, workspace
 
+FILES = ("rows", "loss")
 _NONE = np.iinfo(np.int64).min  # no target is ignored
-_COUNTED_BY_EACH_ROW = 4096
+COUNTED_BY_EACH_ROW = 1024  # targets whose shares every row of a backward kernel adds up anew
+_TARGETS = "const Targets<T, F> targets{target, Columns<T>{weight}, ignored, smoothing};"
 
 
 @functools.cache
-def loss_kernel(dtype: str) -> Kernel:
-    """out = minus the scores at the targets, summed or over their count; the batch is one row."""
-    name = f"gradhook_nll_loss_{dtype}"
+def loss_kernel(name: str, dtype: str) -> Kernel:
+    """Each target's loss to `each`, or where that is null their sum or mean to `out`."""
+    full = f"gradhook_{name}_{dtype}"
     body = (
-        f'extern "C" __global__ void {name}(const T* x, const long long* target, T* out,\n'
-        "    long long classes, long long ignored, int mean, long long rows, long long n) {\n"
-        "    for_each_row<F>(rows, n, [&](const auto& row) {\n"
-        "        const auto loss = class_loss(row, x, Rows<const long long>{target, n}, classes,\n"
-        "                                     ignored);\n"
-        "        const Row<F> one{0, 1};\n"
-        "        one.store(Rows<T>{out, 1}, [&](long long) {\n"
-        "            return mean ? loss.sum / loss.count : loss.sum; }); });\n}"
+        f'extern "C" __global__ void {full}(const T* x, const long long* target,\n'
+        "    const T* weight, T* out, T* each, Loss<F>* partials, unsigned* arrived,\n"
+        "    long long inner, long long ignored, F smoothing, int mean, long long rows,\n"
+        "    long long n) {\n"
+        f"    {_TARGETS}\n"
+        "    const Scores<const T> scores{x, n, inner};\n"
+        "    const auto loss = [&](const auto& row) {\n"
+        f"        return {name}(row, scores, targets); }};\n"
+        "    if (each) {\n"
+        "        for_each_row<F>(rows, n, [&](const auto& row) {\n"
+        "            const F found = loss(row).sum;\n"
+        "            const Row<F> one{row.number, 1};\n"
+        "            one.store(Rows<T>{each, 1}, [&](long long) { return found; }); });\n"
+        "        return;\n"
+        "    }\n"
+        "    reduce_rows<F>(rows, n, Loss<F>{F(0), F(0)}, AddLosses(), loss, partials, arrived,\n"
+        "        [&](Loss<F> all) {\n"
+        "            *out = static_cast<T>(mean ? all.sum / all.count : all.sum); });\n}"
     )
-    return Kernel(name, ("rows",), dtype, body)
+    return Kernel(full, FILES, dtype, body)
 
 
 @functools.cache
-def input_kernel(dtype: str) -> Kernel:
-    """Zeros, with -grad over the count at each target's class; every row counts the targets."""
-    name = f"gradhook_nll_loss_input_{dtype}"
+def input_kernel(name: str, dtype: str) -> Kernel:
+    """The gradient for the scores. count: the sum of the shares, or null: every row adds them."""
+    full = f"gradhook_{name}_{dtype}"
+    scores = "Scores<const T>{x, n, inner}, " if name == "cross_entropy_input" else ""
     body = (
-        f'extern "C" __global__ void {name}(const T* grad, const long long* target, T* out,\n'
-        "    long long ignored, int mean, long long rows, long long n) {\n"
+        f'extern "C" __global__ void {full}(const T* grad, {"const T* x, " if scores else ""}\n'
+        "    const long long* target, const T* weight, T* out, const F* count, long long inner,\n"
+        "    long long ignored, F smoothing, int mean, int each, long long rows, long long n) {\n"
+        f"    {_TARGETS}\n"
         "    for_each_row<F>(rows, n, [&](const auto& row) {\n"
-        "        const Row<F> targets{0, rows};\n"
-        "        const F count = !mean ? F(1) : targets.reduce(Add(), F(0), [&](long long i) {\n"
-        "            return F(target[i] != ignored); });\n"
-        "        const F share = -static_cast<F>(grad[0]) / count;\n"
-        "        const long long k = target[row.number];\n"
-        "        row.store(Rows<T>{out, n}, [&](long long i) {\n"
-        "            return i == k && k != ignored ? share : F(0); }); });\n}"
+        "        F g = static_cast<F>(grad[each ? row.number : 0]);\n"
+        "        if (mean) g = g / (count ? *count : all_shares(row, targets, rows, n));\n"
+        f"        {name}(row, g, {scores}targets, Scores<T>{{out, n, inner}}); }});\n}}"
     )
-    return Kernel(name, ("rows",), dtype, body)
+    return Kernel(full, FILES, dtype, body)
 
 
-def _fits(scores: tuple[int, ...], target: Any, *others: Any) -> bool:
+@functools.cache
+def shares_kernel(dtype: str) -> Kernel:
+    """out = the sum of the shares of many targets."""
+    name = f"gradhook_class_shares_{dtype}"
+    body = (
+        f'extern "C" __global__ void {name}(const long long* target, const T* weight, F* out,\n'
+        "    F* partials, unsigned* arrived, long long ignored, long long n, long long classes) {\n"
+        "    const F smoothing = 0;\n"
+        f"    {_TARGETS}\n"
+        "    F sum = 0;\n"
+        "    for_each_element(n, [&](long long i) { sum += targets.share(i, classes); });\n"
+        "    reduce_grid(sum, F(0), Add(), partials, arrived, [&](F all) { *out = all; });\n}"
+    )
+    return Kernel(name, FILES, dtype, body)
+
+
+def _fits(scores: tuple[int, ...], target: Any, weight: Any, *others: Any) -> bool:
+    """Whether the kernels take scores of this shape with these arrays."""
+    axis = 0 if len(scores) == 1 else 1
     return (
-        len(scores) == 2
-        and target.ndim == 1
-        and target.dtype == np.int64
-        and bool(target.flags.c_contiguous)
-        and scores[0] > 0 < scores[1]
-        and is_here(target, *others)
+        target.dtype == np.int64
+        and target.shape == scores[:axis] + scores[axis + 1 :]
+        and prod(scores) > 0
+        and bool(target._c_contiguous)
+        and is_here(target)
+        and is_plain(*others)
+        and (weight is None or (is_plain(others[0], weight) and weight.ndim == 1))
     )
+
+
+def _numbers(
+    shape: tuple[int, ...], ignore_index: int | None, label_smoothing: float, mean: bool, dtype: Any
+) -> tuple[Any, ...]:
+    inner = prod(shape[2:])
+    ignored = _NONE if ignore_index is None else ignore_index
+    smoothing = sum_type(dtype)(label_smoothing)
+    return inner, ignored, smoothing, np.int32(mean)
+
+
+def _loss(
+    name: str, x: Any, target: Any, weight: Any, ignore_index: int | None, reduction: str,
+    label_smoothing: float,
+) -> Any:  # fmt: skip
+    if x.ndim == 0 or not _fits(x.shape, target, weight, x):
+        return NotImplemented
+    n = int(x.shape[0 if x.ndim == 1 else 1])
+    rows, room = x.size // n, workspace()
+    out = type(x)(target.shape if reduction == "none" else (), x.dtype)
+    numbers = _numbers(x.shape, ignore_index, label_smoothing, reduction == "mean", x.dtype)
+    places = (None, out) if reduction == "none" else (out, None)
+    args = (x, target, pointer(weight), *map(pointer, places), room.partials, room.arrived)
+    (blocks,), block = rows_grid(rows, n)
+    grid = (min(blocks, MOST_BLOCKS),)
+    nbytes = x.nbytes if name == "cross_entropy" or label_smoothing else rows * x.itemsize
+    kernel = loss_kernel(name, dtype_name(x))
+    kernel(grid, block, (*args, *numbers, rows, n), nbytes + target.nbytes)
+    return out
+
+
+def _input(
+    name: str, shape: tuple[int, ...], grad: Any, x: Any, target: Any, weight: Any,
+    ignore_index: int | None, reduction: str, label_smoothing: float,
+) -> Any:  # fmt: skip
+    given = (grad,) if x is None else (grad, x)
+    if not is_known(grad) or not _fits(shape, target, weight, *given):
+        return NotImplemented
+    each = reduction == "none"
+    if grad.shape != (target.shape if each else ()):
+        return NotImplemented
+    n = int(shape[0 if len(shape) == 1 else 1])
+    rows, count = target.size, None
+    if reduction == "mean" and rows > COUNTED_BY_EACH_ROW:
+        count = _count(grad.dtype, target, weight, ignore_index, n)
+    out = type(grad)(tuple(shape), grad.dtype)
+    numbers = _numbers(shape, ignore_index, label_smoothing, reduction == "mean", grad.dtype)
+    args = (*given, target, pointer(weight), out, pointer(count), *numbers, np.int32(each))
+    nbytes = out.nbytes * len(given) + target.nbytes
+    launch_rows(input_kernel(name, dtype_name(grad)), args, rows, n, nbytes)
+    return out
+
+
+def _count(dtype: Any, target: Any, weight: Any, ignore_index: int | None, n: int) -> Any:
+    room, size = workspace(), target.size
+    out = type(target)((), sum_type(dtype))
+    ignored = _NONE if ignore_index is None else ignore_index
+    args = (target, pointer(weight), out, room.partials, room.arrived, ignored)
+    grid = (min((size + THREADS - 1) // THREADS, MOST_BLOCKS),)
+    kernel = shares_kernel(NAMES[dtype.char])
+    kernel(grid, (THREADS,), (*args, size, n), target.nbytes)
+    return out
 
 
 @kernel_for("nll_loss")
 def nll_loss(
-    x: Any, target: Any, *, ignore_index: int | None = None, reduction: str = "mean"
-) -> Any:
-    """Kernel of the table's nll_loss for scores (batch, classes)."""
-    if not _fits(x.shape, target) or not is_plain(x):
-        return NotImplemented
-    rows, classes = x.shape
-    out = backend.cupy().ndarray((), x.dtype)
-    ignored = _NONE if ignore_index is None else ignore_index
-    args = (
-        x, target, out, np.int64(classes), np.int64(ignored), np.int32(reduction == "mean"),
-        np.int64(1), np.int64(rows),
-    )  # fmt: skip
-    nbytes = rows * (x.itemsize + 8)
-    loss_kernel(x.dtype.name)((1,), (256 if rows <= 8192 else 1024,), args, nbytes)
-    return out
+    x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Kernel of the table's nll_loss."""
+    return _loss("nll_loss", x, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@kernel_for("cross_entropy")
+def cross_entropy(
+    x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Kernel of the table's cross_entropy."""
+    return _loss("cross_entropy", x, target, weight, ignore_index, reduction, label_smoothing)
 
 
 @kernel_for("nll_loss_input")
 def nll_loss_input(
-    grad: Any,
-    target: Any,
-    *,
-    shape: tuple[int, ...],
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """Kernel of the gradient of nll_loss for scores (batch, classes)."""
-    if not _fits(shape, target, grad) or grad.shape or grad.dtype.name not in C_TYPES:
-        return NotImplemented
-    rows, classes = shape
-    if rows > _COUNTED_BY_EACH_ROW:
-        return NotImplemented
-    out = backend.cupy().ndarray(tuple(shape), grad.dtype)
-    ignored = _NONE if ignore_index is None else ignore_index
-    args = (grad, target, out, np.int64(ignored), np.int32(reduction == "mean"))
-    launch_rows(input_kernel(grad.dtype.name), args, rows, classes, out.nbytes)
-    return out
+    grad: Any, target: Any, weight: Any = None, *, shape: tuple[int, ...],
+    ignore_index: int | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Kernel of the gradient of nll_loss."""
+    return _input(
+        "nll_loss_input", tuple(shape), grad, None, target, weight, ignore_index, reduction,
+        label_smoothing,
+    )  # fmt: skip
+
+
+@kernel_for("cross_entropy_input")
+def cross_entropy_input(
+    grad: Any, x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Kernel of the gradient of cross_entropy."""
+    return _input(
+        "cross_entropy_input", x.shape, grad, x, target, weight, ignore_index, reduction,
+        label_smoothing,
+    )  # fmt: skip

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from gradhook import backend
-from gradhook.kernels.launch import THREADS, Kernel, sum_type
+from gradhook.kernels.launch import THREADS, Kernel, as_argument, dtype_name, sum_type
 
 CHUNK = 8192  # elements a block
 _ARGUMENT_BYTES = 3900  # of CUDA's 4096: the rest are numbers
@@ -49,7 +50,7 @@ def table_type(arrays: int) -> np.dtype[Any]:
 
 
 @functools.cache
-def step_type(names: tuple[str, ...], flags: tuple[str, ...], wide: str) -> np.dtype[Any]:
+def step_type(names: tuple[str, ...], flags: tuple[str, ...], wide: Any) -> np.dtype[Any]:
     """The layout of a step's numbers."""
     return np.dtype([(n, wide) for n in names] + [(f, "i4") for f in flags], align=True)
 
@@ -104,29 +105,31 @@ def tables(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, int, int]]:
     step = room(arrays)
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
-        table = np.zeros((), table_type(arrays))
-        sizes = np.array([r[0].size for r in part], np.int64)
-        pointers = [[r[k].data.ptr for r in part] for k in range(arrays)]
         n = len(part)
-        table["data"][:, :n] = pointers
-        table["size"][:n] = sizes
-        ends = np.cumsum((sizes + CHUNK - 1) // CHUNK)
-        table["first_block"][1:n] = ends[:-1]
-        table["count"], table["blocks"] = n, ends[-1]
-        yield table, int(ends[-1]), int(sizes.sum()) * part[0][0].itemsize * arrays
+        table = np.zeros(1, table_type(arrays))
+        found = table[0]
+        sizes = [r[0].size for r in part]
+        ends = list(accumulate([(size + CHUNK - 1) // CHUNK for size in sizes]))
+        found["data"][:, :n] = [[r[k].data.ptr for r in part] for k in range(arrays)]
+        found["size"][:n] = sizes
+        found["first_block"][1:n] = ends[:-1]
+        found["count"], found["blocks"] = n, ends[-1]
+        yield as_argument(table), ends[-1], sum(sizes) * part[0][0].itemsize * arrays
 
 
 def _stepped(name: str, rows: Sequence[tuple[Any, ...]], step: Any) -> None:
-    kernel = step_kernel(name, len(rows[0]), rows[0][0].dtype.name)
+    kernel = step_kernel(name, len(rows[0]), dtype_name(rows[0][0]))
     for table, blocks, nbytes in tables(rows):
-        kernel((blocks,), (THREADS,), (table, step, np.int64(CHUNK)), nbytes)
+        kernel((blocks,), (THREADS,), (table, step, CHUNK), nbytes)
 
 
 def _step(names: tuple[str, ...], flags: tuple[str, ...], dtype: Any, given: Any) -> Any:
-    step = np.zeros((), step_type(names, flags, np.dtype(sum_type(dtype)).str))
+    wide: Any = sum_type(dtype)
+    step = np.zeros(1, step_type(names, flags, wide))
+    found = step[0]
     for name in (*names, *flags):
-        step[name] = given[name]
-    return step
+        found[name] = given[name]
+    return as_argument(step)
 
 
 def sgd(rows: Sequence[tuple[Any, ...]], **numbers: Any) -> None:
@@ -162,10 +165,10 @@ def clip_norm(arrays: Sequence[Any], limit: float) -> Any:
     empty = backend.cupy().ndarray
     partials, norm, start = empty((n,), wide), empty((), dtype), 0
     for table, blocks, nbytes in found:
-        args: tuple[Any, ...] = (table, partials[start : start + blocks], np.int64(CHUNK))
-        squares_kernel(dtype.name)((blocks,), (THREADS,), args, nbytes)
+        args: tuple[Any, ...] = (table, partials[start : start + blocks], CHUNK)
+        squares_kernel(dtype_name(arrays[0]))((blocks,), (THREADS,), args, nbytes)
         start += blocks
     for table, blocks, nbytes in found:
-        args = (table, partials, np.int64(n), wide(limit), norm, np.int64(CHUNK))
-        clip_kernel(dtype.name)((blocks,), (THREADS,), args, 2 * nbytes)
+        args = (table, partials, n, wide(limit), norm, CHUNK)
+        clip_kernel(dtype_name(arrays[0]))((blocks,), (THREADS,), args, 2 * nbytes)
     return norm

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gradhook import backend
-from gradhook.kernels.launch import Kernel, is_plain, sum_type
+from gradhook.kernels.launch import Kernel, dtype_name, is_plain, pointer, sum_type
 from gradhook.kernels.registry import kernel_for
 
+SMALL = 1 << 15  # elements, up to which every column block may read the whole array
 # name -> arguments before (rows, n), and the call for one row
 _X, _Y = "Rows<const T>{x, n}", "Rows<T>{out, n}"
 _G = "Rows<const T>{g, n}"
@@ -69,13 +69,17 @@ def column_kernel(dtype: str) -> Kernel:
     return Kernel(name, (), dtype, body)
 
 
-def launch_rows(kernel: Kernel, args: tuple[Any, ...], rows: int, n: int, nbytes: int) -> None:
-    """A warp a row for short rows, else a block a row."""
-    numbers = (np.int64(rows), np.int64(n))
+def rows_grid(rows: int, n: int) -> tuple[tuple[int], tuple[int, ...]]:
+    """Blocks and threads a block: a warp a row for short rows, else a block a row."""
     if n <= 1024 and rows > 1:
-        kernel(((rows + 3) // 4,), (32, 4), (*args, *numbers), nbytes)
-    else:
-        kernel((rows,), (256 if n <= 8192 else 1024,), (*args, *numbers), nbytes)
+        return ((rows + 3) // 4,), (32, 4)
+    return (rows,), (256 if n <= 8192 else 1024,)
+
+
+def launch_rows(kernel: Kernel, args: tuple[Any, ...], rows: int, n: int, nbytes: int) -> None:
+    """Launch a row kernel; the numbers of rows and of their elements follow `args`."""
+    grid, block = rows_grid(rows, n)
+    kernel(grid, block, (*args, rows, n), nbytes)
 
 
 def _is_last(x: Any, axis: int) -> bool:
@@ -84,9 +88,9 @@ def _is_last(x: Any, axis: int) -> bool:
 
 def _rows_like(name: str, x: Any, *arrays: Any) -> Any:
     n = int(x.shape[-1])
-    out = backend.cupy().ndarray(x.shape, x.dtype)
+    out = type(x)(x.shape, x.dtype)
     nbytes = (len(arrays) + 1) * x.nbytes
-    launch_rows(row_kernel(name, x.dtype.name), (*arrays, out), x.size // n, n, nbytes)
+    launch_rows(row_kernel(name, dtype_name(x)), (*arrays, out), x.size // n, n, nbytes)
     return out
 
 
@@ -120,17 +124,25 @@ def log_softmax_vjp(g: Any, out: Any, *, axis: int) -> Any:
     return _vjp("log_softmax_vjp", g, out, axis)
 
 
+@functools.cache
+def _trailing(axis: Any, ndim: int) -> int:
+    """How many axes these are, counted from the last; 0 when they are not the trailing ones."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    n = len(axes)
+    return n if sorted(a % max(ndim, 1) for a in axes) == list(range(ndim - n, ndim)) else 0
+
+
 def _normalized(x: Any, axis: Any, *others: Any) -> int:
     """The length of the normalized trailing axes; 0 where the kernel declines."""
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    count = len(axes)
-    if sorted(a % max(x.ndim, 1) for a in axes) != list(range(x.ndim - count, x.ndim)):
-        return 0
-    shape = x.shape[x.ndim - count :]
+    count = _trailing(axis if isinstance(axis, int) else tuple(axis), x.ndim)
     given = [o for o in others if o is not None]
-    if not x.size or not is_plain(x, *given) or any(o.shape != shape for o in given):
+    if not count or not x.size or not is_plain(x, *given):
         return 0
-    return prod(shape)
+    shape = x.shape[-count:]
+    for other in given:
+        if other.shape != shape:
+            return 0
+    return shape[0] if count == 1 else prod(shape)
 
 
 @kernel_for("layer_norm")
@@ -139,14 +151,10 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: 
     n = _normalized(x, axis, weight, bias)
     if not n:
         return NotImplemented
-    out = backend.cupy().ndarray(x.shape, x.dtype)
-    args = (x, _pointer(weight), _pointer(bias), out, sum_type(x.dtype)(eps))
-    launch_rows(row_kernel("layer_norm", x.dtype.name), args, x.size // n, n, 2 * x.nbytes)
+    out = type(x)(x.shape, x.dtype)
+    args = (x, pointer(weight), pointer(bias), out, sum_type(x.dtype)(eps))
+    launch_rows(row_kernel("layer_norm", dtype_name(x)), args, x.size // n, n, 2 * x.nbytes)
     return out
-
-
-def _pointer(array: Any) -> Any:
-    return np.uintp(0) if array is None else array
 
 
 @kernel_for("standardize_vjp")
@@ -155,13 +163,49 @@ def standardize_vjp(g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float
     n = _normalized(x, axis, weight)
     if not n or g.shape != x.shape or not is_plain(x, g):
         return NotImplemented
-    empty = backend.cupy().ndarray
+    empty = type(x)
     out, wide = empty(x.shape, x.dtype), sum_type(x.dtype)
     out_weight = empty(x.shape, wide)
-    args = (g, x, _pointer(weight), out, out_weight, wide(eps))
-    kernel = row_kernel("layer_norm_vjp", x.dtype.name)
+    args = (g, x, pointer(weight), out, out_weight, wide(eps))
+    kernel = row_kernel("layer_norm_vjp", dtype_name(x))
     launch_rows(kernel, args, x.size // n, n, 3 * x.nbytes + out_weight.nbytes)
     return out, out_weight
+
+
+@functools.cache
+def layer_norm_kernel(dtype: str) -> Kernel:
+    """The gradients of layer_norm for x, weight and bias, of small arrays."""
+    name = f"gradhook_layer_norm_vjp_all_{dtype}"
+    body = (
+        f'extern "C" __global__ void {name}(const T* g, const T* x, const T* weight, T* out,\n'
+        "    T* out_weight, T* out_bias, F eps, int row_blocks, long long rows, long long n) {\n"
+        "    layer_norm_vjp_all<F>(rows, n, row_blocks, Rows<const T>{g, n}, Rows<const T>{x, n},\n"
+        "        Columns<T>{weight}, eps, Rows<T>{out, n}, Rows<T>{out_weight, n},\n"
+        "        Rows<T>{out_bias, n});\n}"
+    )
+    return Kernel(name, ("rows",), dtype, body)
+
+
+@kernel_for("layer_norm_vjp")
+def layer_norm_vjp(
+    g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float,
+    weight_shape: tuple[int, ...] | None, bias_shape: tuple[int, ...] | None,
+) -> Any:  # fmt: skip
+    """Kernel of all gradients of layer_norm, for arrays so small that launches are what costs."""
+    n = _normalized(x, axis, weight)
+    shape = x.shape[x.ndim - (1 if isinstance(axis, int) else len(axis)) :]
+    fits = weight_shape == bias_shape == shape and g.shape == x.shape
+    if not n or not fits or x.size > SMALL or not is_plain(x, g):
+        return NotImplemented
+    empty = type(x)
+    out, by_weight, by_bias = empty(x.shape, x.dtype), empty(shape, x.dtype), empty(shape, x.dtype)
+    rows = x.size // n
+    row_blocks = (rows + 7) // 8
+    args = (g, x, pointer(weight), out, by_weight, by_bias, sum_type(x.dtype)(eps))
+    numbers = (np.int32(row_blocks), rows, n)
+    grid = (row_blocks + (n + 31) // 32,)
+    layer_norm_kernel(dtype_name(x))(grid, (32, 8), (*args, *numbers), 5 * x.nbytes)
+    return out, by_weight, by_bias
 
 
 @kernel_for("sum_to")
@@ -175,13 +219,20 @@ def sum_to(x: Any, *, shape: tuple[int, ...]) -> Any:
     if summed[-1] - summed[0] + 1 != len(summed):  # of axes of length 1 between, too
         return NotImplemented
     outer, inner = prod(x.shape[: summed[0]]), prod(x.shape[summed[-1] + 1 :])
+    return sum_middle(x, outer, inner, shape)
+
+
+def sum_middle(x: Any, outer: int, inner: int, shape: tuple[int, ...]) -> Any:
+    """The sums over the middle one of three axes, of lengths `outer`, any and `inner`.
+
+    x: not empty, plain. Result: of this shape.
+    """
     length = x.size // (outer * inner)
-    out = backend.cupy().ndarray(shape, x.dtype)
+    out = type(x)(shape, x.dtype)
     nbytes = x.nbytes + out.nbytes
     if inner == 1:
-        launch_rows(row_kernel("row_sum", x.dtype.name), (x, out), outer, length, nbytes)
+        launch_rows(row_kernel("row_sum", dtype_name(x)), (x, out), outer, length, nbytes)
         return out
     blocks = min(outer * ((inner + 31) // 32), 1 << 16)
-    numbers = (np.int64(outer), np.int64(length), np.int64(inner))
-    column_kernel(x.dtype.name)((blocks,), (32, 8), (x, out, *numbers), nbytes)
+    column_kernel(dtype_name(x))((blocks,), (32, 8), (x, out, outer, length, inner), nbytes)
     return out

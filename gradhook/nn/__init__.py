@@ -8,3 +8,5 @@ from gradhook.nn import utils as utils
 from gradhook.nn.modules import *
 from gradhook.nn.parameter import Buffer as Buffer
 from gradhook.nn.parameter import Parameter as Parameter
+from gradhook.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from gradhook.nn.parameter import UninitializedParameter as UninitializedParameter

@@ -116,6 +116,48 @@ class ELU(Module):
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
+class CELU(ELU):
+    """x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere. Source: torch.nn.CELU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: any shape, floating."""
+        return F.celu(input, self.alpha, self.inplace)
+
+
+class SELU(_InPlace):
+    """scale * elu(x, alpha), with the numbers that keep mean 0 and variance 1.
+
+    Source: torch.nn.SELU.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: any shape, floating."""
+        return F.selu(input, self.inplace)
+
+
+class RReLU(Module):
+    """x where x > 0, slope * x elsewhere; slopes are drawn from [lower, upper) in training.
+
+    Source: torch.nn.RReLU.
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: any shape, floating."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The bounds."""
+        return f"lower={self.lower}, upper={self.upper}" + (
+            ", inplace=True" if self.inplace else ""
+        )
+
+
 class PReLU(Module):
     """x where x > 0, weight * x elsewhere; weight: (num_parameters,), learnt.
 
@@ -243,6 +285,18 @@ class Softmin(_OverDim):
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
+class Softmax2d(Module):
+    """Softmax over the channels at every place of a plane. Source: torch.nn.Softmax2d."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: (batch, channels, h, w) or without batch. Errors: ValueError."""
+        if input._a.ndim not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input._a.ndim}D instead"
+            )
+        return F.softmax(input, -3, _stacklevel=5)
+
+
 class LogSoftmax(_OverDim):
     """Logarithm of softmax along dim. Source: torch.nn.LogSoftmax."""
 
@@ -252,19 +306,23 @@ class LogSoftmax(_OverDim):
 
 
 __all__ = [
+    "CELU",
     "ELU",
     "GELU",
+    "SELU",
     "Hardtanh",
     "LeakyReLU",
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
     "PReLU",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "SiLU",
     "Sigmoid",
     "Softmax",
+    "Softmax2d",
     "Softmin",
     "Softplus",
     "Softsign",

@@ -12,7 +12,9 @@ from gradhook.nn.parameter import Parameter
 from gradhook.tensor import Tensor
 
 
-class _BatchNorm(Module):
+class _NormBase(Module):
+    """Parameters and running statistics of one entry a feature."""
+
     _version = 2
     ranks: ClassVar[tuple[int, ...]]
     weight: Parameter | None
@@ -78,6 +80,28 @@ class _BatchNorm(Module):
             expected = " or ".join(f"{n}D" for n in self.ranks)
             raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
 
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:
+        version = local_metadata.get("version", None)
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = (
+                creation.zeros((), dtype=dtypes.int64)
+                if self.num_batches_tracked is None
+                else self.num_batches_tracked
+            )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    def extra_repr(self) -> str:
+        """Features, eps, momentum, and which parameters and statistics there are."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, num_features, ...), floating."""
         self._check_input_dim(input)
@@ -97,26 +121,6 @@ class _BatchNorm(Module):
             by_batch,
             factor,
             self.eps,
-        )
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
-    ) -> None:
-        version = local_metadata.get("version", None)
-        key = prefix + "num_batches_tracked"
-        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
-            state_dict[key] = (
-                creation.zeros((), dtype=dtypes.int64)
-                if self.num_batches_tracked is None
-                else self.num_batches_tracked
-            )
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
-
-    def extra_repr(self) -> str:
-        """Features, eps, momentum, and which parameters and statistics there are."""
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
 

@@ -47,4 +47,35 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-__all__ = ["Dropout", "Dropout1d", "Dropout2d"]
+class Dropout3d(_Dropout):
+    """Whole channels are 0 with probability p in training. input: (batch, channels, d, h, w)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: (batch, channels, d, h, w) or without batch."""
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean and variance of SELU's results. Source: torch.nn.AlphaDropout."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: any shape, floating. As in PyTorch, inplace changes nothing."""
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """AlphaDropout of whole channels. Source: torch.nn.FeatureAlphaDropout."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: (batch, channels, ...), floating. As in PyTorch, inplace changes nothing."""
+        return F.feature_alpha_dropout(input, self.p, self.training)
+
+
+__all__ = [
+    "AlphaDropout",
+    "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
+    "FeatureAlphaDropout",
+]

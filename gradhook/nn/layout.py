@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,15 @@ class Layout:
         """Gradients of the leaves in the shape that hooks see."""
         return tuple(leaves if len(leaves) == self.count else leaves[: self.count])
 
+    def pack_named(self, leaves: list[Any]) -> dict[str, Any]:
+        """Gradients of the keyword arguments, by name, each in the shape of the argument."""
+        return dict(zip(self.names, leaves[self.count :], strict=True))
+
+    def unpack_named(self, named: Mapping[str, Any], leaves: list[Any]) -> list[Any]:
+        """The leaves with these entries of keyword arguments."""
+        pairs = zip(self.names, leaves[self.count :], strict=True)
+        return [*leaves[: self.count], *[named.get(name, leaf) for name, leaf in pairs]]
+
     def unpack(self, result: tuple[Any, ...], leaves: list[Any]) -> list[Any]:
         """The leaves again: what hooks returned for those they see, the others as they were."""
         return [*result, *leaves[self.count :]]
@@ -68,8 +78,24 @@ class TreeLayout(Layout):
 
     def pack(self, leaves: list[Any]) -> tuple[Any, ...]:
         """A container with tensors gets the same container of gradients, another value None."""
+        return tuple(self._packed(leaves, self.spec.children[: self.count]))
+
+    def pack_named(self, leaves: list[Any]) -> dict[str, Any]:
+        return dict(
+            zip(self.names, self._packed(leaves, self.spec.children)[self.count :], strict=True)
+        )
+
+    def unpack_named(self, named: Mapping[str, Any], leaves: list[Any]) -> list[Any]:
+        found, start = list(leaves), 0
+        for key, child in zip((*range(self.count), *self.names), self.spec.children, strict=True):
+            if key in named:
+                found[start : start + child.n_leaves] = _flat_entry(key, named[key], child)
+            start += child.n_leaves
+        return found
+
+    def _packed(self, leaves: list[Any], children: tuple[tree.TreeSpec, ...]) -> list[Any]:
         packed, start = [], 0
-        for child in self.spec.children[: self.count]:
+        for child in children:
             end = start + child.n_leaves
             if child.kind is None:
                 packed.append(leaves[start])
@@ -78,22 +104,26 @@ class TreeLayout(Layout):
             else:
                 packed.append(None)
             start = end
-        return tuple(packed)
+        return packed
 
     def unpack(self, result: tuple[Any, ...], leaves: list[Any]) -> list[Any]:
         """Errors: RuntimeError for another structure than the call's."""
         found: list[Any] = []
         for k, (entry, child) in enumerate(zip(result, self.spec.children, strict=False)):
-            if entry is None:
-                found += [None] * child.n_leaves
-                continue
-            flat, spec = tree.flatten(entry)
-            if spec != child:
-                raise RuntimeError(
-                    f"entry {k} has another structure ({spec}) than the call's value ({child})"
-                )
-            found += flat
+            found += _flat_entry(k, entry, child)
         return [*found, *leaves[len(found) :]]
+
+
+def _flat_entry(key: Any, entry: Any, child: tree.TreeSpec) -> list[Any]:
+    """The leaves of one entry; None stands for a container of Nones."""
+    if entry is None:
+        return [None] * child.n_leaves
+    flat, spec = tree.flatten(entry)
+    if spec != child:
+        raise RuntimeError(
+            f"entry {key!r} has another structure ({spec}) than the call's value ({child})"
+        )
+    return flat
 
 
 _flat = cache(Layout)
@@ -101,10 +131,12 @@ SINGLE = _flat(1, 1, ())
 
 
 def layout_of(
-    values: tuple[Any, ...], count: int, names: tuple[str, ...] = ()
+    values: tuple[Any, ...], count: int, names: tuple[str, ...] = (), flat: bool = False
 ) -> tuple[Layout, list[Any]]:
-    """The layout of a call's values (positional ones first) and their leaves."""
-    for value in values:
+    """The layout of a call's values (positional ones first) and their leaves. flat: containers are
+    leaves.
+    """
+    for value in () if flat else values:
         if type(value) not in PLAIN and not isinstance(value, Tensor):
             leaves, spec = tree.flatten(values)
             return TreeLayout(spec, leaves, count, names), leaves

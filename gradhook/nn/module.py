@@ -1,18 +1,21 @@
 """Module: the base of all layers and models.
 
-Its halves are in module_walk, module_cast, module_state, module_hooks.
+Its other parts are in module_walk, module_cast, module_state, module_load, module_hooks.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from gradhook.autograd.completion import Wanted
 from gradhook.nn.call import call_module
 from gradhook.nn.module_cast import ModuleCast
-from gradhook.nn.module_hooks import ModuleHooks, set_table
-from gradhook.nn.module_state import ModuleState
+from gradhook.nn.module_hooks import MemberFirst, ModuleHooks
+from gradhook.nn.module_load import ModuleLoad
 from gradhook.nn.parameter import Buffer, Parameter
+from gradhook.nn.registration import everywhere, replaced
 from gradhook.tensor import Tensor
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -28,7 +31,7 @@ def typename(value: Any) -> str:
     )
 
 
-class Module(ModuleState, ModuleCast, ModuleHooks):
+class Module(ModuleLoad, ModuleCast, ModuleHooks):
     """Base class of all neural network modules.
 
     Assign Parameters, Buffers and Modules to attributes and they are registered; implement forward
@@ -76,11 +79,15 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             )
         if name == "":
             raise KeyError(f'{what} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in self.__dict__[registry]:
+        if name in self.__dict__[registry] or not hasattr(self, name):
+            return
+        inherited = inspect.getattr_static(type(self), name, None)
+        if name in self.__dict__ or not isinstance(inherited, MemberFirst):
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter (None: an absent one).
+        """Add a parameter (None: an absent one), or what a global parameter registration hook
+        returned in its place.
 
         Errors: TypeError, KeyError, ValueError with PyTorch's texts.
         """
@@ -98,10 +105,13 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
                 f"created explicitly. To express '{name}' as a function of another Tensor, compute "
                 "the value in the forward() method."
             )
+        if param is not None and everywhere.parameter_registration:
+            param = replaced(everywhere.parameter_registration, Parameter, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but no parameter; persistent: it is in the state_dict.
+        """Add a tensor that is state but no parameter, or what a global buffer registration hook
+        returned in its place; persistent: it is in the state_dict.
 
         Errors as PyTorch's.
         """
@@ -113,6 +123,8 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (gradhook Tensor or "
                 "None required)"
             )
+        if everywhere.buffer_registration:
+            tensor = replaced(everywhere.buffer_registration, Tensor, self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -120,16 +132,24 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child module (None: an absent one).
+        """Add a child module (None: an absent one), or what a global module registration hook
+        returned in its place.
 
         Errors: TypeError, KeyError with PyTorch's texts.
         """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name(name, "module", "_modules")
-        self._modules[name] = module
+        self._put_module(name, module)
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """As add_module."""
+        self.add_module(name, module)
+
+    def _put_module(self, name: str, module: Module | None) -> None:
+        if everywhere.module_registration:
+            module = replaced(everywhere.module_registration, Module, self, name, module)
+        self._modules[name] = module
 
     # ---- attributes ------------------------------------------------------------------------
     def __getattr__(self, name: str) -> Any:
@@ -155,8 +175,6 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             )
         elif isinstance(value, Buffer) or name in attributes.get("_buffers", ()):
             self._set_buffer(name, value)
-        elif name in self.hook_tables and isinstance(value, dict):
-            set_table(self, name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -172,7 +190,7 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             if "_modules" not in attributes:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, keep="_modules")
-            self._modules[name] = value
+            self._put_module(name, value)
 
     def _forget(self, name: str, keep: str) -> None:
         attributes = self.__dict__
@@ -186,7 +204,10 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
         """A plain value was assigned to a registered name: only None fits."""
         if value is not None:
             raise TypeError(f"cannot assign '{typename(value)}' as {what} '{name}' ({expected})")
-        self.__dict__[registry][name] = None
+        if registry == "_modules":
+            self._put_module(name, None)
+        else:
+            self.register_parameter(name, None)
 
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
@@ -196,11 +217,22 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
             )
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
+        persistent = name not in self._non_persistent_buffers_set
         if isinstance(value, Buffer):
-            self._forget(name, keep="_buffers")
-            self.register_buffer(name, value, value.persistent)
+            persistent = value.persistent
+        register = self.register_buffer
+        if (
+            getattr(register, "__func__", None) is Module.register_buffer
+            or "persistent" in inspect.signature(register).parameters
+        ):
+            register(name, value, persistent)
+        elif persistent:  # an override from before there was such an argument
+            register(name, value)
         else:
-            self._buffers[name] = value
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements "
+                "register_buffer() without the persistent argument is not allowed."
+            )
 
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
@@ -218,6 +250,8 @@ class Module(ModuleState, ModuleCast, ModuleHooks):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        if state.get("_params_ready_hooks"):
+            Wanted.modules.add(self)
 
     # ---- printing --------------------------------------------------------------------------
     def _get_name(self) -> str:

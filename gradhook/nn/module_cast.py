@@ -51,7 +51,9 @@ class ModuleCast(ModuleWalk):
                 if parameter is None:
                     continue
                 grad = parameter.grad
-                parameter.data = fn(parameter.data)
+                made = fn(parameter)
+                if made is not parameter:  # else it was written in place, or is as it should be
+                    parameter.data = made
                 if grad is not None:
                     parameter.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
             for name, buffer in self._buffers.items():

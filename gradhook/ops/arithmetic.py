@@ -75,7 +75,7 @@ def multiply(xp: Any, x: Any, y: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, y: g / y,
-    y=lambda xp, g, out, y: -g * (out / y),
+    y=lambda xp, g, x, y: -g * ((x / y) / y),  # not of out: it may be written in place after
 )
 def divide(xp: Any, x: Any, y: Any) -> Any:
     """True quotient x / y.

@@ -37,8 +37,8 @@ def _mismatch(x: Array, weight: Array) -> RuntimeError:
 
 
 @lru_cache(256)
-def _ones(xp: Any, n: int, kind: str) -> Array:
-    """n ones, kept: the same for every bias of that many rows."""
+def ones(xp: Any, n: int, kind: str) -> Array:
+    """n ones, kept: the same for every sum of that many rows. On NumPy only."""
     return xp.ones(n, kind)
 
 
@@ -49,6 +49,7 @@ def _ones(xp: Any, n: int, kind: str) -> Array:
     x=lambda xp, g, weight: xp.linear_input(g, weight),
     weight=lambda xp, g, x: xp.linear_weight(g, x),
     bias=lambda xp, g: xp.linear_bias(g),
+    joint={("weight", "bias"): lambda xp, g, x: xp.linear_parameters(g, x)},
 )
 def linear(xp: Any, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight.T + bias.
@@ -105,5 +106,19 @@ def linear_bias(xp: Any, grad: Array) -> Array:
     rows = grad if grad.ndim == 2 else _rows(grad)
     if type(rows) is np.ndarray and len(rows) < 4096 and grad.dtype.char in "fd":
         # a product with ones: half NumPy's reduction
-        return xp.dot(_ones(xp, len(rows), grad.dtype.char), rows)
+        return xp.dot(ones(xp, len(rows), grad.dtype.char), rows)
     return xp.add.reduce(rows, 0, accumulation(grad.dtype)).astype(grad.dtype, copy=False)
+
+
+@op(
+    method=False,
+    n_outputs=2,
+    grad=lambda xp, g0, g1, x: xp.linear(xp.conj(x), g0, g1),
+    x=lambda xp, g0, grad: xp.linear_input(xp.conj(grad), g0),
+)
+def linear_parameters(xp: Any, grad: Array, x: Array) -> tuple[Array, Array]:
+    """The gradients of `linear` for its weight and its bias at once.
+
+    grad: (..., out), x: (..., in). Result: (out, in) and (out,).
+    """
+    return linear_weight(xp, grad, x), linear_bias(xp, grad)

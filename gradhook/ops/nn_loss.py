@@ -4,10 +4,9 @@ the table's.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
-from gradhook.dtypes import accumulation
+from gradhook.ops.nn_class_loss import at_classes
 from gradhook.ops.table import op
 
 Array = Any
@@ -52,20 +51,6 @@ def _safe(xp: Any, target: Array, ignore_index: int | None) -> tuple[Array, Arra
     return xp.where(valid, target, 0), valid
 
 
-def _at(xp: Any, target: Array) -> tuple[Any, ...]:
-    """The index of every target's own element in scores of shape (batch, classes, *rest) or
-    (classes,).
-    """
-    if target.ndim == 0:
-        return (target,)
-    if target.ndim == 1:
-        return (xp.arange(target.shape[0]), target)
-    batch = xp.arange(target.shape[0]).reshape(-1, *(1,) * (target.ndim - 1))
-    rank = target.ndim
-    rest = [xp.arange(target.shape[k]).reshape(-1, *(1,) * (rank - 1 - k)) for k in range(1, rank)]
-    return (batch, target, *rest)
-
-
 @op(
     method=False,
     linear=True,
@@ -81,7 +66,7 @@ def pick_class(xp: Any, x: Array, target: Array, *, ignore_index: int | None = N
     Result: target's shape.
     """
     safe, valid = _safe(xp, target, ignore_index)
-    out = x[_at(xp, safe)]
+    out = x[at_classes(xp, safe)]
     return out if valid is None else out * valid
 
 
@@ -97,71 +82,7 @@ def place_class(
     """Zeros of `shape` with grad at each target's class, the transpose of `pick_class`."""
     safe, valid = _safe(xp, target, ignore_index)
     out = xp.zeros(tuple(shape), dtype=grad.dtype)
-    out[_at(xp, safe)] = grad if valid is None else grad * valid
-    return out
-
-
-def _over_count(xp: Any, x: Any, target: Array, ignore_index: int | None, reduction: str) -> Any:
-    """x divided by the number of targets that count ("mean"), or x itself ("sum")."""
-    if reduction == "sum":
-        return x
-    if ignore_index is None:
-        return x / prod(target.shape)
-    return x / xp.asarray(xp.count_nonzero(target != ignore_index), dtype=x.dtype)
-
-
-@op(
-    method=False,
-    linear=True,
-    x=lambda xp, g, target, x_shape, ignore_index, reduction: xp.nll_loss_input(
-        g, target, shape=x_shape, ignore_index=ignore_index, reduction=reduction
-    ),
-    target=None,
-)
-def nll_loss(
-    xp: Any,
-    x: Array,
-    target: Array,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Array:
-    """The mean or sum of -x at each target's class, over targets that are not ignore_index.
-
-    x: (classes,) or (batch, classes, *rest), floating; target: class indices in range, x's shape
-    without the classes. reduction: "mean" or "sum". Result: 0-d, dtype of x; a mean over nothing
-    is NaN.
-    """
-    safe, valid = _safe(xp, target, ignore_index)
-    picked = x[_at(xp, safe)]
-    if valid is not None:
-        picked = picked * valid
-    total = picked.sum(dtype=accumulation(x.dtype))
-    return _over_count(xp, -total, target, ignore_index, reduction).astype(x.dtype, copy=False)
-
-
-@op(
-    method=False,
-    linear=True,
-    grad=lambda xp, g, target, ignore_index, reduction: xp.nll_loss(
-        g, target, ignore_index=ignore_index, reduction=reduction
-    ),
-    target=None,
-)
-def nll_loss_input(
-    xp: Any,
-    grad: Array,
-    target: Array,
-    *,
-    shape: tuple[int, ...],
-    ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Array:
-    """The gradient of nll_loss for x. grad: 0-d, target: class indices. Result: exactly `shape`."""
-    safe, valid = _safe(xp, target, ignore_index)
-    share = _over_count(xp, -grad, target, ignore_index, reduction)
-    out = xp.zeros(shape, dtype=grad.dtype)
-    out[_at(xp, safe)] = share if valid is None else share * valid
+    out[at_classes(xp, safe)] = grad if valid is None else grad * valid
     return out
 
 

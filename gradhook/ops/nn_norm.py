@@ -33,7 +33,7 @@ def _wide(xp: Any, x: Array) -> Array:
     return x if wide == kind else xp.cast(x, dtype=wide)
 
 
-@composite(method=False)
+@composite(method=False, fresh=True)
 def standardize_vjp(
     xp: Any, g: Array, x: Array, weight: Array | None = None, *, axis: Any, eps: float
 ) -> tuple[Array, Array]:
@@ -53,14 +53,42 @@ def standardize_vjp(
     ), gy
 
 
+@composite(method=False, fresh=True)
+def layer_norm_vjp(
+    xp: Any,
+    g: Array,
+    x: Array,
+    weight: Array | None = None,
+    *,
+    axis: Any,
+    eps: float,
+    weight_shape: tuple[int, ...] | None,
+    bias_shape: tuple[int, ...] | None,
+) -> tuple[Array, Array | None, Array | None]:
+    """All three gradients of layer_norm: those of standardize_vjp, summed to the weight's shape,
+    and g summed to the bias's.
+    """
+    by_x, by_weight = xp.standardize_vjp(g, x, weight, axis=axis, eps=eps)
+    return (
+        by_x,
+        None if weight_shape is None else xp.sum_to(by_weight, shape=weight_shape),
+        None if bias_shape is None else xp.sum_to(_wide(xp, g), shape=bias_shape),
+    )
+
+
 @op(
     method=False,
+    bias=lambda xp, g: g,
     joint={
         ("x", "weight"): lambda xp, g, x, weight, axis, eps: xp.standardize_vjp(
             g, x, weight, axis=axis, eps=eps
-        )
+        ),
+        ("x", "weight", "bias"): lambda xp, g, x, weight, axis, eps, weight_shape, bias_shape: (
+            xp.layer_norm_vjp(
+                g, x, weight, axis=axis, eps=eps, weight_shape=weight_shape, bias_shape=bias_shape
+            )
+        ),
     },
-    bias=lambda xp, g: g,
 )
 def layer_norm(
     xp: Any,
@@ -104,7 +132,7 @@ def batch_norm(
     return _standardized(xp, x, weight, bias, axis, eps)
 
 
-@composite(method=False)
+@composite(method=False, fresh=True)
 def rms_norm_vjp(
     xp: Any, g: Array, x: Array, weight: Array | None = None, *, axis: Any, eps: float
 ) -> tuple[Array, Array]:

@@ -267,3 +267,35 @@ def searchsorted(
             [xp.searchsorted(r, v, side=side) for r, v in zip(rows, values, strict=True)]
         ).reshape(x.shape)
     return xp.asarray(found).astype("i4" if out_int32 else "i8")
+
+
+@op(
+    torch=None,
+    n_outputs=2,
+    differentiable=(0,),
+    x=lambda xp, g0, out1, axis, keepdims, x_shape: xp.put_reduced(
+        g0, out1, shape=x_shape, axis=axis, keepdims=keepdims
+    ),
+)
+def mode(xp: Any, x: Any, *, axis: int, keepdims: bool = False) -> tuple[Any, Any]:
+    """The most frequent value along `axis`, the smallest of several, and its last index.
+
+    x: real. Results: reduced shape. Errors: IndexError when nothing is reduced.
+    """
+    if x.dtype.kind == "c":
+        raise NotImplementedError("mode is not implemented for complex numbers")
+    axis = wrap(axis, x.ndim)
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "i8")
+    if x.shape[axis] == 0:
+        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
+    values, order = sort(xp, x, axis=axis)
+    values, order = xp.moveaxis(values, axis, -1), xp.moveaxis(order, axis, -1)
+    along = xp.arange(values.shape[-1])
+    begins = xp.ones(values.shape, bool)
+    begins[..., 1:] = values[..., 1:] != values[..., :-1]
+    run = along - scanned(xp, xp.maximum, xp.where(begins, along, 0), values.ndim - 1)
+    end = xp.expand_dims(run.argmax(-1), -1) if run.size else run[..., :1]
+    best = xp.moveaxis(xp.take_along_axis(values, end, -1), -1, axis)
+    index = xp.moveaxis(xp.take_along_axis(order, end, -1), -1, axis)
+    return (best, index) if keepdims else (best.squeeze(axis), index.squeeze(axis))

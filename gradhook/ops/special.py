@@ -367,8 +367,8 @@ def entr(xp: Any, x: Any) -> Any:
     aliases=("special.sinc",),
     inplace=True,
     promote="float",
-    x=lambda xp, g, x, out: xp.masked_fill(
-        g * ((xp.cos(x * 3.141592653589793) - out) / x), x == 0, value=0
+    x=lambda xp, g, x: xp.masked_fill(
+        g * ((xp.cos(x * 3.141592653589793) - xp.sinc(x)) / x), x == 0, value=0
     ),
 )
 def sinc(xp: Any, x: Any) -> Any:

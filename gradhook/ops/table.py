@@ -39,12 +39,13 @@ class Op:
     name: the Array API's (or table's) name, under which formulas reach it as `xp.<name>`.
     inputs, optional, variadic: the forward's tensor inputs. attributes: keyword-only ones with
     their defaults (`inspect.Parameter.empty` when required). formulas: input name -> Formula or
-    None (never differentiable).
+    None (never differentiable). joints: joint formulas beside them, for two or more inputs at once.
     n_outputs: 1, a number, or None when the call decides (split, unbind); differentiable: the
     outputs that have a gradient, None for all.
     view: the result shares (or may share) memory with the first input. linear: real-linear with
     real coefficients or explicit about complex numbers, so a complex gradient needs no conjugation
     round the formula.
+    fresh: a composite's results are always newly allocated, and share nothing.
     promote: "none" (inputs as they are), "same" (dtypes must agree), "arith" (PyTorch's
     promotion), "float" (as arith, and integers become the default dtype).
     """
@@ -57,6 +58,7 @@ class Op:
     variadic: bool
     attributes: dict[str, Any]
     formulas: dict[str, Formula | None] = field(default_factory=dict)
+    joints: list[Formula] = field(default_factory=list)
     n_outputs: int | None = 1
     differentiable: tuple[int, ...] | None = None
     view: bool = False
@@ -68,10 +70,14 @@ class Op:
     operator: str | None = None
     inplace: bool = False
     method: bool = True
+    node: str | None = None
+    fresh: bool = False
 
     @property
     def node_name(self) -> str:
         """PyTorch's name of the backward node, e.g. `MulBackward0`."""
+        if self.node is not None:
+            return self.node
         public = self.torch.partition("(")[0].rpartition(".")[2] if self.torch else self.name
         return "".join(part[:1].upper() + part[1:] for part in public.split("_")) + "Backward0"
 
@@ -91,6 +97,7 @@ def op(
     linear: bool = False,
     n_outputs: int | None = 1,
     differentiable: Sequence[int] | None = None,
+    node: str | None = None,
     joint: Mapping[tuple[str, ...], Forward] | None = None,
     **formulas: Forward | None,
 ) -> Callable[[Forward], Forward]:
@@ -100,7 +107,10 @@ def op(
     are matched to the forward's tensor inputs in order and to its attributes by name (dim is axis,
     keepdim is keepdims); `*shape` also takes one sequence. A dotted name (`nn.functional.relu`)
     places it there. method: also a Tensor method; inplace: also `<name>_`; operator: also
-    `__<operator>__`, its reflected and in-place forms.
+    `__<operator>__`, its reflected and in-place forms. joint: formulas of several inputs; where all
+    of them have one besides (or stand in an earlier joint one), it is used where two or more of
+    them need a gradient. node: PyTorch's name of the backward node
+    where it is not that of the function.
     Errors: TypeError at import when an input has neither a formula nor an explicit None, or a
     formula names something that is no input, output, attribute or shape.
     """
@@ -110,11 +120,14 @@ def op(
         if promote not in PROMOTIONS:
             raise TypeError(f"op {row.name!r}: promote={promote!r} is none of {PROMOTIONS}")
         row.promote, row.view, row.linear = promote, view, linear
-        row.n_outputs = n_outputs
+        row.n_outputs, row.node = n_outputs, node
         row.differentiable = None if differentiable is None else tuple(differentiable)
         given: dict[tuple[str, ...], Forward | None] = {(k,): f for k, f in formulas.items()}
         for names, fn in {**given, **(joint or {})}.items():
             formula = None if fn is None else _formula(row, names, fn)
+            if formula is not None and len(names) > 1 and set(names) <= set(row.formulas):
+                row.joints.append(formula)
+                continue
             for name in names:
                 if name not in row.inputs:
                     raise TypeError(
@@ -140,14 +153,15 @@ def composite(
     operator: str | None = None,
     inplace: bool = False,
     method: bool = True,
+    fresh: bool = False,
 ) -> Callable[[Forward], Forward]:
     """Register a function written over table ops: its `xp` is the table's namespace, so its
-    gradient is theirs.
+    gradient is theirs. fresh: all it returns is memory of its own, on every path.
     """
 
     def register(forward: Forward) -> Forward:
         row = _row(forward, torch, aliases, operator, inplace, method)
-        row.composite = True
+        row.composite, row.fresh = True, fresh
         return _add(row, forward)
 
     return register

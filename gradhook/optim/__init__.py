@@ -1,5 +1,6 @@
 """Optimizers. Source of names: torch.optim."""
 
+from gradhook.optim import optimizer as optimizer
 from gradhook.optim.adam import Adam
 from gradhook.optim.adamw import AdamW
 from gradhook.optim.optimizer import Optimizer

@@ -7,30 +7,49 @@ array calls of SGD.update and Adam.update then step.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from gradhook import backend
 from gradhook.kernels import optimizer as kernels
-from gradhook.kernels.launch import is_here, is_plain
-from gradhook.storage import bump
+from gradhook.kernels.launch import is_plain
+from gradhook.storage import bump, is_lent
 from gradhook.tensor import Tensor
 
+Row = tuple[Any, ...]  # arrays of one parameter: itself, its gradient, its state's
 
-def _taken(group: dict[str, Any]) -> tuple[list[tuple[Any, Any, Any]], list[Any]]:
-    """(parameter, its array, its gradient's) of those that kernels take, and the others."""
-    taken, left, seen = [], [], set()
-    for p in group["params"]:
+
+def _taken(params: list[Any], state_of: Callable[[Any], list[Any]]) -> tuple[list[Row], list[Any]]:
+    """((parameter, state's tensors), arrays) of those that kernels take, and the parameters left.
+
+    state_of: the tensors of a parameter's state, made when there are none.
+    """
+    kind: Any = backend.cupy_types()[0]
+    taken, left = [], []
+    unique = len({id(p) for p in params}) == len(params)
+    for p in params:
         slot = p._slot
         if slot is None or slot.grad is None:
             continue
         a, g = p._a, slot.grad._a
-        fits = backend.is_cupy(a) and a.size and is_plain(a) and g.dtype == a.dtype
-        fits = fits and id(p) not in seen  # one listed twice is stepped twice, one after the other
-        seen.add(id(p))
-        if fits and is_here(g):
-            taken.append((p, a, g if g.flags.c_contiguous else g.copy(order="C")))
-        else:
-            left.append(p)
+        if (
+            isinstance(a, kind)
+            and isinstance(g, kind)
+            and a.size
+            and unique
+            and is_plain(a)
+            and g.dtype == a.dtype
+        ):
+            if not g._c_contiguous:
+                g = g.copy(order="C")
+            tensors = state_of(p)
+            arrays = (a, g, *[t._a for t in tensors])
+            if is_plain(*arrays):
+                taken.append(((p, *tensors), arrays))
+                continue
+        left.append(p)  # one listed twice is stepped twice, one after the other
     return taken, left
 
 
@@ -45,7 +64,13 @@ def zero(params: list[Any]) -> list[Any]:
         if grad is None:
             continue
         a = grad._a
-        if backend.is_cupy(a) and is_plain(a) and a.size and grad._node is None:
+        if (
+            backend.is_cupy(a)
+            and is_plain(a)
+            and a.size
+            and grad._node is None
+            and not is_lent(grad._v)
+        ):
             rows[a.dtype].append(a)
             bump(grad)
         else:
@@ -65,22 +90,23 @@ def sgd(optimizer: Any, group: dict[str, Any]) -> list[Any]:
     params: list[Any] = group["params"]
     if not backend.cupy_types() or not is_number(group["lr"]):
         return params
-    taken, left = _taken(group)
     momentum = group["momentum"]
-    rows: dict[Any, list[Any]] = defaultdict(list)
-    for p, a, g in taken:
-        buffer = optimizer.state[p].get("momentum_buffer") if momentum else None
-        starts = bool(momentum) and buffer is None
-        if starts:
-            buffer = optimizer.start_buffer(p)
-        if buffer is not None and not is_plain(a, buffer._a):
-            left.append(p)
-            continue
-        row = (a, g) if buffer is None else (a, g, buffer._a)
-        rows[a.dtype, starts].append(row)
-        bump(p)
-        if buffer is not None:
-            bump(buffer)
+    state, started = optimizer.state, set()
+
+    def state_of(p: Any) -> list[Any]:
+        if not momentum:
+            return []
+        if (found := state[p].get("momentum_buffer")) is None:
+            found = optimizer.start_buffer(p)
+            started.add(id(found))
+        return [found]
+
+    taken, left = _taken(params, state_of)
+    rows: dict[Any, list[Row]] = defaultdict(list)
+    for tensors, arrays in taken:
+        rows[arrays[0].dtype.char, id(tensors[-1]) in started].append(arrays)
+        for t in tensors:
+            bump(t)
     for (_, starts), some in rows.items():
         kernels.sgd(
             some,
@@ -101,21 +127,27 @@ def adam(optimizer: Any, group: dict[str, Any]) -> list[Any]:
     numbers = (group["lr"], *group["betas"])
     if not backend.cupy_types() or not all([is_number(n) for n in numbers]):
         return params
-    taken, left = _taken(group)
     lr, beta1, beta2 = (float(n) for n in numbers)
     names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])]
-    rows: dict[Any, list[Any]] = defaultdict(list)
-    for p, a, g in taken:
-        state = optimizer.state[p] or optimizer.start_state(p, group)
-        moments = [state[name] for name in names]
-        if backend.is_cupy(state["step"]._a) or not is_plain(a, *[m._a for m in moments]):
-            left.append(p)
+    states, steps = optimizer.state, {}
+
+    def state_of(p: Any) -> list[Any]:
+        state = states[p] or optimizer.start_state(p, group)
+        steps[id(p)] = state["step"]._a
+        return [state[name] for name in names]
+
+    taken, left = _taken(params, state_of)
+    rows: dict[Any, list[Row]] = defaultdict(list)
+    for tensors, arrays in taken:
+        step = steps[id(tensors[0])]
+        if type(step) is not np.ndarray:
+            left.append(tensors[0])
             continue
-        state["step"]._a += 1
-        rows[a.dtype, float(state["step"]._a)].append((a, g, *[m._a for m in moments]))
-        bump(p)
-        for m in moments:
-            bump(m)
+        count = step.item() + 1.0
+        step[()] = count
+        rows[arrays[0].dtype.char, count].append(arrays)
+        for t in tensors:
+            bump(t)
     decay = group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
     for (_, count), some in rows.items():

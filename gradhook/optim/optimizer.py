@@ -1,21 +1,38 @@
-"""Optimizer: parameter groups, state and its dict, and the one `step` that all optimizers share."""
+"""Optimizer: parameter groups, state and its dict, and the one `step` that all optimizers share.
+
+Also PyTorch's import path of the global step hooks; their tables may be rebound here.
+"""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.hooks.everywhere import every_optimizer, global_table
 from gradhook.modes import enable_grad
 from gradhook.optim import multi_tensor
+from gradhook.optim.optimizer_hooks import (
+    OptimizerHooks,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from gradhook.tensor import Tensor
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
 
 Group = dict[str, Any]
 
@@ -28,7 +45,7 @@ class _Required:
 required = _Required()
 
 
-class Optimizer:
+class Optimizer(OptimizerHooks):
     """Base class of optimizers.
 
     params: an iterable of Tensors, of (name, Tensor) pairs, or of groups, dicts with "params" and
@@ -39,6 +56,7 @@ class Optimizer:
     """
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self._hook_step()
         self.defaults = defaults
         if isinstance(params, Tensor):
             raise TypeError(
@@ -179,8 +197,9 @@ class Optimizer:
     # ---- state -----------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: {name: value}}, "param_groups": [...]}, parameters being numbered over
-        all groups.
+        all groups. Pre-hooks run first; a post-hook may replace the result.
         """
+        self._fire_state_dict_pre()
         numbers: dict[int, int] = {}
         for p in chain.from_iterable(g["params"] for g in self.param_groups):
             numbers.setdefault(id(p), len(numbers))
@@ -192,15 +211,19 @@ class Optimizer:
             for g in self.param_groups
         ]
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        saved: dict[str, Any] = {"state": state, "param_groups": groups}
+        return self._fire_state_dict_post(saved)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what state_dict() returned: options and, copied and cast to the parameters'
         dtype, the state.
 
-        Nothing is changed when there is an error. Errors: TypeError for what is no such dict;
+        A pre-hook may replace state_dict; post-hooks see the loaded state. Nothing is changed when
+        there is an error before those. Errors: TypeError for what is no such dict;
         ValueError when the number of groups or of their parameters differs.
         """
+        if isinstance(state_dict, dict):
+            state_dict = self._fire_load_pre(state_dict.copy())
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
             found = (
                 sorted(map(str, state_dict))
@@ -233,6 +256,7 @@ class Optimizer:
                 "param_groups": [self._merged(g, s) for g, s in zip(groups, saved, strict=True)],
             }
         )
+        self._fire_load_post()
 
     def _merged(self, group: Group, saved: Group) -> Group:
         merged = {
@@ -250,7 +274,18 @@ class Optimizer:
                 group.setdefault(name, default)
 
     def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: hooks are not, as in PyTorch; deepcopy keeps them."""
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """An optimizer of its own over copies of the parameters (those of `memo` where they were
+        copied already), with the same hooks: functions are shared, methods of what is copied are
+        bound to the copy.
+        """
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__setstate__(deepcopy(self.__getstate__(), memo))
+        made.__dict__.update(deepcopy(self._filled_tables(), memo))
+        return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._scratch = {}
@@ -295,3 +330,13 @@ def check_lr(lr: Any, foreach: Any = None, capturable: bool = False) -> None:
         return
     if not 0.0 <= lr:
         raise ValueError(f"Invalid learning rate: {lr}")
+
+
+class _GlobalTables(ModuleType):
+    """The class of this Python module: its `_global_*` tables are those of every_optimizer."""
+
+    _global_optimizer_pre_hooks = global_table(every_optimizer, "step_pre")
+    _global_optimizer_post_hooks = global_table(every_optimizer, "step_post")
+
+
+sys.modules[__name__].__class__ = _GlobalTables

@@ -14,19 +14,20 @@ from gradhook.tensor import Tensor
 FIRST = tuple(
     """
     eq ne not_equal lt less le less_equal gt greater ge greater_equal clamp_min clamp_max fmod
+    copysign
 """.split()
 )
 BOTH = tuple(
     """
     maximum minimum fmax fmin logical_and logical_or logical_xor logaddexp logaddexp2 atan2 arctan2
-    hypot heaviside nextafter gcd lcm complex
+    hypot heaviside nextafter gcd lcm complex polar
 """.split()
 )
-ONE = tuple("remainder bitwise_and bitwise_or bitwise_xor".split())
+ONE = tuple("remainder bitwise_and bitwise_or bitwise_xor xlogy".split())
 
 RENAMED: dict[str, str] = {}
 FUNCTIONS = (*FIRST, *BOTH, *ONE, "isclose")
-METHODS = tuple(n for n in FUNCTIONS if n != "complex")
+METHODS = tuple(n for n in FUNCTIONS if n not in ("complex", "polar"))
 PROPERTIES: tuple[str, ...] = ()
 
 

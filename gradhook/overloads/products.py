@@ -9,7 +9,7 @@ from gradhook.overloads.recorded import ops
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = ("einsum", "tensordot", "inner", "kron", "cross", "cdist", "chain_matmul")
+FUNCTIONS = ("einsum", "tensordot", "inner", "kron", "cross", "cdist")
 METHODS = ("inner", "kron", "cross")
 PROPERTIES: tuple[str, ...] = ()
 
@@ -124,11 +124,3 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
         )
     difference = ops.subtract(ops.expand_dims(x1, axis=-2), ops.expand_dims(x2, axis=-3))
     return ops.vector_norm(difference, ord=float(p), axis=-1)
-
-
-def chain_matmul(*matrices: Tensor) -> Tensor:
-    """Product of matrices, from the left."""
-    product = matrices[0]
-    for m in matrices[1:]:
-        product = ops.matmul(product, m)
-    return product

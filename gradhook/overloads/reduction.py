@@ -10,6 +10,7 @@ from typing import Any
 from gradhook import dtypes, return_types
 from gradhook.ops.axes import wrap, wrap_all
 from gradhook.overloads.checked import refuse
+from gradhook.overloads.linalg_norms import matrix_norm
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
@@ -108,10 +109,8 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """(std, mean) over dim."""
     axis, c = _spread(dim, unbiased, correction)
-    return (
-        ops.std(input, axis=axis, correction=c, keepdims=keepdim),
-        ops.mean(input, axis=axis, keepdims=keepdim),
-    )
+    spread, average = ops.std_mean(input, axis=axis, correction=c, keepdims=keepdim)
+    return spread, average
 
 
 def var_mean(
@@ -124,10 +123,8 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """(var, mean) over dim."""
     axis, c = _spread(dim, unbiased, correction)
-    return (
-        ops.var(input, axis=axis, correction=c, keepdims=keepdim),
-        ops.mean(input, axis=axis, keepdims=keepdim),
-    )
+    spread, average = ops.var_mean(input, axis=axis, correction=c, keepdims=keepdim)
+    return spread, average
 
 
 def prod(
@@ -167,9 +164,7 @@ def norm(
             + " instead."
         )
     if p == "nuc":
-        raise NotImplementedError(
-            "norm(p='nuc') needs a singular value decomposition; use linalg.svdvals"
-        )
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     order = 2.0 if p in ("fro", None) else float(p)
     return ops.vector_norm(input, ord=order, axis=dim, keepdims=keepdim)
 

@@ -199,7 +199,7 @@ def _turned(name: str) -> Callable[..., Tensor]:
     return changed
 
 
-_TURNED = ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t")
+_TURNED = ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t", "as_strided")
 
 INPLACE: dict[str, Callable[..., Any]] = {
     "abs_": abs_,
@@ -224,6 +224,6 @@ INPLACE: dict[str, Callable[..., Any]] = {
     **{f"{n}_": _turned(n) for n in _TURNED},
     **{
         f"{n}_": _out_of_place(n)
-        for n in ("float_power", "ldexp", "masked_scatter", "polygamma", "mvlgamma")
+        for n in ("float_power", "ldexp", "masked_scatter", "polygamma", "mvlgamma", "put")
     },
 }

@@ -41,6 +41,8 @@ def start() -> None:
     native.load()
     for name in ("cpudevice.kernels", "cpudevice.stand_ins"):  # these import CuPy
         importlib.import_module(name).install()
+    if os.environ.get("CPUDEVICE_POOL") == "0":
+        importlib.import_module("cupy").cuda.set_allocator(None)
 
 
 def counters() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What CuPy's own compiled CUDA libraries do (thrust, the random generator), through NumPy.
+"""What CUDA's libraries do for CuPy (thrust, cuFFT, cuSOLVER, the random generator), through NumPy.
 
 The functions work on device memory, which is host memory here, in the order of the current stream;
 each counts as one launch.
@@ -74,6 +74,51 @@ def lexsort(dtype: Any, indices: int, keys: int, k: int, n: int) -> None:
     _enqueue(work, "thrust lexsort")
 
 
+# ---- cupy.linalg and cupy.fft
+
+LINALG = "cholesky det eig eigh eigvals eigvalsh inv pinv qr slogdet solve svd".split()
+FFT = "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn".split()
+
+
+def _like(array: Any) -> np.ndarray:
+    """A host array of this shape and dtype whose matrices can be factorised, whatever values the
+    other will have when it is computed."""
+    if array.ndim < 2:
+        return np.ones(array.shape, array.dtype)
+    return np.broadcast_to(np.eye(*array.shape[-2:], dtype=array.dtype), array.shape)
+
+
+def _through_numpy(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function of NumPy's on device memory. NaN where NumPy raises LinAlgError: CuPy does not."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        import cupy
+
+        given = [cupy.ascontiguousarray(a) if isinstance(a, cupy.ndarray) else a for a in args]
+        places = [
+            (a.data.ptr, a.shape, a.dtype) if isinstance(a, cupy.ndarray) else None for a in given
+        ]
+        host = [_like(a) if p else a for a, p in zip(given, places, strict=True)]
+        found = function(*host, **options)  # only its shapes and dtypes count
+        several = isinstance(found, tuple)
+        outs = [cupy.empty(f.shape, f.dtype) for f in (found if several else (found,))]
+        targets = [(out.data.ptr, out.shape, out.dtype) for out in outs]
+
+        def work(_: Any, keep: Any = given) -> None:
+            values = [_memory(*p) if p else a for a, p in zip(keep, places, strict=True)]
+            try:
+                results = function(*values, **options)
+            except np.linalg.LinAlgError:
+                results = tuple([np.nan] * len(targets)) if several else np.nan
+            for target, result in zip(targets, results if several else (results,), strict=True):
+                _memory(*target)[...] = result
+
+        _enqueue(work, name)
+        return tuple(outs) if several else outs[0]
+
+    return call
+
+
 # ---- cupy.random.Generator
 
 
@@ -89,9 +134,10 @@ class Generator:
 
         out = cupy.empty(() if size is None else size, dtype)
         pointer, shape, kind = out.data.ptr, out.shape, out.dtype
+        numbers = draw(shape)  # now: a copy of the generator's state comes after it, as on a GPU
 
         def work(_: Any) -> None:
-            _memory(pointer, shape, kind)[...] = draw(shape)
+            _memory(pointer, shape, kind)[...] = numbers
 
         _enqueue(work, f"random {name}")
         return out
@@ -119,6 +165,21 @@ class Generator:
         draw = lambda s: self._numpy.integers(low, high, s, dtype, endpoint)  # noqa: E731
         return self._fill("integers", size, dtype, draw)
 
+    def poisson(self, lam: Any = 1.0, size: Any = None, dtype: Any = np.int64) -> Any:
+        """Poisson of these rates, an array of its own or one number."""
+        import cupy
+
+        rates = cupy.ascontiguousarray(cupy.asarray(lam))
+        out = cupy.empty(rates.shape if size is None else size, dtype)
+        place = rates.data.ptr, rates.shape, rates.dtype
+        target = out.data.ptr, out.shape, out.dtype
+
+        def work(_: Any, keep: Any = rates) -> None:
+            _memory(*target)[...] = self._numpy.poisson(_memory(*place), target[1])
+
+        _enqueue(work, "random poisson")
+        return out
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -142,6 +203,14 @@ def install() -> None:
             value = getattr(module, name)
             if not name.startswith("_") and callable(value) and not isinstance(value, type):
                 setattr(module, name, _lacking(f"{module.__name__}.{name}"))
+    for module, host, names in (
+        (cupy.linalg, np.linalg, LINALG),
+        (cupy.fft, np.fft, FFT),
+    ):
+        for name in names:
+            if hasattr(module, name):
+                stand_in = _through_numpy(getattr(host, name), f"{host.__name__[6:]}.{name}")
+                setattr(module, name, stand_in)
     for function in (sort, argsort, lexsort):
         setattr(cupy.cuda.thrust, function.__name__, function)
     api.Generator = cupy.random.Generator = Generator

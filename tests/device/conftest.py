@@ -8,6 +8,7 @@ import cpudevice
 import pytest
 
 import gradhook
+from gradhook import backend
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,7 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def deferred() -> Iterator[None]:
-    """On the CPU test device: work runs only when something waits for it. Nothing on a GPU."""
+    """On the CPU test device: work runs only when something waits for it. Nothing on a GPU.
+
+    With an empty memory pool: what is given back too early is what is given out next.
+    """
+    for index in backend.Process.devices:  # a device that is not in use stays so
+        gradhook.cuda.synchronize(index)
+    gradhook.cuda.empty_cache()
     if not cpudevice.started():
         yield
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import cpudevice
 import numpy as np
 import pytest
@@ -80,10 +82,27 @@ def test_a_barrier_that_some_threads_miss_is_an_error(cupy, capfd):
     cpudevice.reset()
 
 
+@pytest.mark.skipif(
+    "-fsanitize=address" not in os.environ.get("CPUDEVICE_CXXFLAGS", ""),
+    reason="`make sanitizer` compiles kernels with the address sanitizer",
+)
+def test_the_address_sanitizer_ends_a_kernel_that_writes_past_its_array(cupy, capfd):
+    text = 'extern "C" __global__ void at(float* x, int i) { x[i] = 1; }'
+    write = cupy.RawModule(code=text).get_function("at")
+    x = cupy.zeros(16, "f4")
+    for place, seen in ((15, False), (16, True)):
+        child = os.fork()
+        if not child:
+            write((1,), (1,), (x, place))
+            os._exit(0)
+        assert (os.waitpid(child, 0)[1] != 0) == seen
+    assert "heap-buffer-overflow" in capfd.readouterr().err
+
+
 def test_what_it_lacks_is_named_and_an_error(cupy):
-    with pytest.raises(NotImplementedError, match=r"no cupy\.random.Generator\.poisson"):
-        cupy.random.default_rng(1).poisson(3.0)
-    assert cpudevice.missing() == ["cupy.random.Generator.poisson"]
+    with pytest.raises(NotImplementedError, match=r"no cupy\.random.Generator\.gamma"):
+        cupy.random.default_rng(1).gamma(3.0)
+    assert cpudevice.missing() == ["cupy.random.Generator.gamma"]
     cpudevice.reset()  # the plugin fails the test otherwise, though the error was caught
 
 
@@ -107,3 +126,31 @@ def test_products_of_matrices_are_numpys(cupy, dtype):
     for x, y in ((a, b), (a[0], b[0]), (a[0].conj(), b[0]), (a[0], b[0, :, 0])):
         found = cupy.asarray(x) @ cupy.asarray(y)
         np.testing.assert_allclose(found.get(), x @ y, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "options"),
+    [
+        ("linalg", "inv", {}),
+        ("linalg", "svd", {"full_matrices": False}),
+        ("linalg", "eigh", {}),
+        ("linalg", "slogdet", {}),
+        ("fft", "rfft", {"n": 5}),
+        ("fft", "ifftn", {"axes": (0, 2), "norm": "ortho"}),
+    ],
+)
+def test_linalg_and_fft_are_numpy_s_in_the_order_of_the_stream(cupy, module, name, options):
+    matrices = np.random.default_rng(0).standard_normal((2, 3, 3))
+    matrices += matrices.swapaxes(1, 2)
+    with cpudevice.deferred():
+        on_device = cupy.asarray(matrices - 1) + 1  # not computed yet
+        found = getattr(getattr(cupy, module), name)(on_device, **options)
+        found = [cupy.asnumpy(f) for f in (found if isinstance(found, tuple) else (found,))]
+    expected = getattr(getattr(np, module), name)(matrices, **options)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for one, reference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(abs(one), abs(reference), rtol=1e-9, atol=1e-12)
+
+
+def test_a_singular_matrix_gives_nan_where_numpy_raises(cupy):
+    assert np.isnan(cupy.asnumpy(cupy.linalg.inv(cupy.zeros((2, 2))))).all()

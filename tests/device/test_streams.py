@@ -256,20 +256,6 @@ def test_many_gradients_of_several_streams_are_summed_when_all_arrived(deferred)
     assert x.grad.tolist() == [66] * 3
 
 
-def test_two_devices_on_streams_of_their_own(deferred):
-    if gradhook.cuda.device_count() < 2:
-        pytest.skip("needs two devices")
-    x = leaf()
-    s = gradhook.cuda.Stream("cuda:1")
-    y = x.to("cuda:1")
-    s.wait_stream(gradhook.cuda.current_stream("cuda:1"))
-    with s:
-        z = y * 3
-    gradhook.cuda.current_stream("cuda:1").wait_stream(s)
-    z.to("cuda:0").sum().backward()
-    assert x.grad.tolist() == [3] * 3
-
-
 def test_the_child_of_a_fork_is_told_in_one_error():
     leaf()
     read, write = os.pipe()
@@ -284,3 +270,36 @@ def test_the_child_of_a_fork_is_told_in_one_error():
         os._exit(0)
     os.waitpid(child, 0)
     assert b"Cannot re-initialize CUDA in forked subprocess" in os.read(read, 1000)
+
+
+@pytest.mark.parametrize("kind", ["complete", "params_ready"])
+def test_hooks_that_wait_for_several_nodes_see_what_any_stream_made(kind, deferred):
+    s, seen = gradhook.cuda.Stream(), []
+
+    class Two(gradhook.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = gradhook.nn.Parameter(gradhook.ones(3, device="cuda"))
+            self.b = gradhook.nn.Parameter(gradhook.ones(3, device="cuda"))
+
+        def forward(self, x):
+            s.wait_stream(gradhook.cuda.current_stream())
+            with s:
+                y = x * self.a * 2
+            gradhook.cuda.current_stream().wait_stream(s)
+            return y * self.b
+
+    module = Two()
+
+    def hook(*args):
+        # sums on the caller's stream, which must have waited for the other one
+        seen.append((gradhook.cuda.current_stream().is_default, module.a.grad + module.b.grad))
+
+    if kind == "complete":
+        module.register_full_backward_hook(hook, when="complete")
+    else:
+        module.register_params_ready_hook(hook)
+    x = leaf()
+    (module(x * 1) * 5).sum().backward()
+    assert [(default, t.tolist()) for default, t in seen] == [(True, [20] * 3)]
+    assert x.grad.tolist() == [10] * 3

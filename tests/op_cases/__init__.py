@@ -13,6 +13,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
+import pytest
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Case:
     """inputs: arrays (floating and complex ones get gradients, but for those in `constant`).
 
     complexes: also with an imaginary part added to the floating inputs. second: gradgradcheck too.
+    before: what the inputs go through first where gradients are checked, e.g. made Hermitian.
+    after: what of the result is looked at there, e.g. vectors' absolute values.
     reference: the expected result from the same arrays and attributes, None: gradients only.
     """
 
@@ -30,6 +33,8 @@ class Case:
     second: bool = True
     constant: tuple[int, ...] = ()
     tolerance: float = 1e-5
+    before: Callable[..., Any] | None = None
+    after: Callable[..., Any] | None = None
 
 
 def case(*inputs: Any, ref: Callable[..., Any] | None = None, **options: Any) -> Case:
@@ -82,3 +87,16 @@ def cases() -> dict[str, list[Case]]:
                 )
             found[name] = list(row) if isinstance(row, list | tuple) else [row]
     return found
+
+
+def parameters() -> list[Any]:
+    """(op, row) of every row, for parametrize."""
+    return [
+        pytest.param(
+            name,
+            c,
+            id=f"{name}-{k}" if k else name,
+        )
+        for name, rows in cases().items()
+        for k, c in enumerate(rows)
+    ]

@@ -100,9 +100,25 @@ def rms_norm(x, weight=None, *, axis, eps):
     return y * (1 if weight is None else weight)
 
 
-def nll(x, target, *, ignore_index=None, reduction="mean"):
-    picked = [-x[k, t] for k, t in enumerate(target) if t != ignore_index]
-    return np.asarray(np.mean(picked) if reduction == "mean" else np.sum(picked))
+def nll(x, target, weight=None, *, ignore_index=None, reduction="mean", label_smoothing=0.0):
+    """Target by target, as the op's docstring has it; x: log-probabilities."""
+    rows = np.moveaxis(x[None] if x.ndim == 1 else x, 1, -1)
+    classes = rows.shape[-1]
+    weight = np.ones(classes) if weight is None else weight
+    losses, shares = [], []
+    for row, t in zip(rows.reshape(-1, classes), target.reshape(-1), strict=True):
+        own = -weight[t] * row[t] * (1 - label_smoothing)
+        spread = -(weight * row).sum() * label_smoothing / classes
+        losses.append(0.0 if t == ignore_index else own + spread)
+        shares.append(0.0 if t == ignore_index else weight[t])
+    if reduction == "none":
+        return np.reshape(losses, target.shape)
+    return np.asarray(np.sum(losses) / (np.sum(shares) if reduction == "mean" else 1))
+
+
+def cross_entropy(x, *rest, **options):
+    axis = 0 if x.ndim == 1 else 1
+    return nll(x - np.log(np.exp(x).sum(axis, keepdims=True)), *rest, **options)
 
 
 def pad(x, *, pad, value=0):
@@ -132,6 +148,12 @@ ROWS = {
         normal(2, 5, 4),
         normal(2, 5, 3, seed=8),
         ref=lambda g, x: np.einsum("abo,abi->oi", g, x),
+        complexes=True,
+    ),
+    "linear_parameters": case(
+        normal(2, 5, 4),
+        normal(2, 5, 3, seed=8),
+        ref=lambda g, x: (np.einsum("abo,abi->oi", g, x), g.sum((0, 1))),
         complexes=True,
     ),
     "linear_bias": case(normal(2, 5, 4), ref=lambda g: g.sum((0, 1)), complexes=True),
@@ -239,12 +261,72 @@ ROWS = {
         case(X, T, ref=nll),
         case(X, T, reduction="sum", ref=nll),
         case(X, T, ignore_index=2, ref=nll),
-        case(normal(3), np.array(1), ref=lambda x, t: -x[1]),
-        case(normal(2, 3, 2), integers(2, 2, high=3)),
+        case(normal(3), np.array(1), ref=nll),
+        case(normal(2, 3, 2), integers(2, 2, high=3), ref=nll),
+        case(X, T, positive(3), constant=(2,), ignore_index=2, label_smoothing=0.2, ref=nll),
+        case(normal(2, 3, 2), integers(2, 2, high=3), reduction="none", ref=nll),
     ],
     "nll_loss_input": [
         case(normal(), T, shape=(4, 3), ref=lambda g, t, shape: -g * np.eye(3)[t] / 4),
         case(normal(), T, shape=(4, 3), ignore_index=2, reduction="sum"),
+        case(
+            normal(2, 2),
+            integers(2, 2, high=3),
+            positive(3),
+            constant=(2,),
+            shape=(2, 3, 2),
+            reduction="none",
+        ),
+        case(
+            normal(),
+            T,
+            positive(3),
+            constant=(2,),
+            shape=(4, 3),
+            ignore_index=0,
+            label_smoothing=0.2,
+        ),
+    ],
+    "cross_entropy": [
+        case(X, T, ref=cross_entropy),
+        case(normal(3), np.array(1), label_smoothing=0.3, ref=cross_entropy),
+        case(
+            X, T, positive(3), constant=(2,), ignore_index=2, label_smoothing=0.2, ref=cross_entropy
+        ),
+        case(normal(2, 3, 2), integers(2, 2, high=3), reduction="sum", ref=cross_entropy),
+        case(
+            normal(2, 3, 2),
+            integers(2, 2, high=3),
+            positive(3),
+            constant=(2,),
+            reduction="none",
+            label_smoothing=0.1,
+            ref=cross_entropy,
+        ),
+    ],
+    "cross_entropy_input": [
+        case(
+            normal(),
+            X,
+            T,
+            ref=lambda g, x, t: (
+                g * (np.exp(x) / np.exp(x).sum(1, keepdims=True) - np.eye(3)[t]) / 4
+            ),
+        ),
+        case(normal(), X, T, positive(3), constant=(3,), ignore_index=2, label_smoothing=0.2),
+        case(normal(), X, T, reduction="sum", ignore_index=0),
+        case(normal(2, 2), normal(2, 3, 2), integers(2, 2, high=3), reduction="none"),
+        case(
+            normal(4),
+            X,
+            T,
+            positive(3),
+            constant=(3,),
+            reduction="none",
+            label_smoothing=0.1,
+            ignore_index=1,
+        ),
+        case(normal(), normal(3), np.array(1), label_smoothing=0.3),
     ],
     "mask_ignored": case(
         X, T, ignore_index=2, ref=lambda x, t, ignore_index: x * (t != 2)[:, None]

@@ -58,6 +58,16 @@ ROWS = {
     "std": case(
         normal(3, 4), axis=1, ref=lambda x, axis: np.std(x, axis=axis, ddof=1), complexes=True
     ),
+    "var_mean": [
+        case(normal(3, 4), ref=lambda x: (np.var(x, ddof=1), np.mean(x)), complexes=True),
+        case(normal(3, 4), axis=0, ref=lambda x, axis: (np.var(x, 0, ddof=1), np.mean(x, 0))),
+    ],
+    "std_mean": case(
+        normal(3, 4),
+        axis=1,
+        ref=lambda x, axis: (np.std(x, axis=axis, ddof=1), np.mean(x, axis=axis)),
+        complexes=True,
+    ),
     "amax": [case(apart(3, 4), ref=np.max), case(apart(3, 4), axis=1, keepdims=True, ref=np.max)],
     "amin": [case(apart(3, 4), ref=np.min), case(apart(3, 4), axis=(0,), ref=np.min)],
     "argmax": [case(apart(3, 4), ref=np.argmax), case(apart(3, 4), axis=1, ref=np.argmax)],

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradhook
-from gradhook.backend import has_internal_overlap
+from gradhook.memory import has_internal_overlap
 
 torch = pytest.importorskip("torch", reason="differential tests need torch")
 

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from gradhook.functions import table_functions
 from gradhook.nn.functional.activation import (
+    celu,
     elu,
+    glu,
+    hardsigmoid,
+    hardswish,
     hardtanh,
     leaky_relu,
     log_softmax,
@@ -18,6 +22,8 @@ from gradhook.nn.functional.activation import (
     relu,
     relu6,
     relu_,
+    rrelu,
+    selu,
     sigmoid,
     silu,
     softmax,
@@ -27,6 +33,7 @@ from gradhook.nn.functional.activation import (
     tanh,
 )
 from gradhook.nn.functional.attention import scaled_dot_product_attention
+from gradhook.nn.functional.bilinear import bilinear
 from gradhook.nn.functional.conv import (
     conv1d,
     conv2d,
@@ -35,8 +42,26 @@ from gradhook.nn.functional.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from gradhook.nn.functional.dropout import dropout, dropout1d, dropout2d, dropout3d
+from gradhook.nn.functional.distance import (
+    cosine_similarity,
+    pairwise_distance,
+)
+from gradhook.nn.functional.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
 from gradhook.nn.functional.embedding import embedding, one_hot
+from gradhook.nn.functional.embedding_bag import embedding_bag
+from gradhook.nn.functional.fold import fold, unfold
+from gradhook.nn.functional.likelihood_loss import (
+    gaussian_nll_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+)
 from gradhook.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -48,6 +73,17 @@ from gradhook.nn.functional.loss import (
     nll_loss,
     smooth_l1_loss,
 )
+from gradhook.nn.functional.margin_loss import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from gradhook.nn.functional.multi_head_attention import multi_head_attention_forward
 from gradhook.nn.functional.normalization import (
     batch_norm,
     group_norm,
@@ -68,25 +104,55 @@ from gradhook.nn.functional.pooling import (
     max_pool2d,
     max_pool3d,
 )
+from gradhook.nn.functional.power_pool import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    local_response_norm,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
 from gradhook.nn.functional.resample import interpolate
+from gradhook.nn.functional.shrinkage import (
+    hardshrink,
+    softshrink,
+    tanhshrink,
+    threshold,
+)
+from gradhook.nn.functional.shuffle import (
+    channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
+from gradhook.nn.functional.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 from gradhook.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "dropout1d",
@@ -94,8 +160,17 @@ __all__ = [
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
+    "gaussian_nll_loss",
+    "glu",
     "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
     "interpolate",
@@ -103,30 +178,55 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
     "relu",
     "relu6",
     "relu_",
     "rms_norm",
+    "rrelu",
     "scaled_dot_product_attention",
+    "selu",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unfold",
 ]
 
 # The table's functions fill in what is not written by hand here: gelu, linear, prelu, ...

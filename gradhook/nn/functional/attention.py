@@ -41,19 +41,28 @@ def scaled_dot_product_attention(
     if is_causal:
         module = ARRAY_MODULES[type(query._a)]
         attn_mask = make(module.tri(rows, columns, dtype=np.bool_))
-    if attn_mask is None:
-        weights = xp.softmax(scores, axis=-1)
-    elif attn_mask._a.dtype.kind == "b":
-        lowest = xp.masked_fill(scores, xp.logical_not(attn_mask), value=-math.inf)
-        blind = make(~attn_mask._a.any(axis=-1, keepdims=True))
-        weights = xp.masked_fill(
-            xp.softmax(xp.masked_fill(lowest, blind, value=0.0), axis=-1), blind, value=0.0
-        )
-    else:
-        weights = xp.softmax(scores + attn_mask, axis=-1)
+    blind: Tensor | None = None
+    if attn_mask is not None:
+        scores, blind = _masked(scores, attn_mask)
+    weights = xp.softmax(scores, axis=-1)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
-    return xp.matmul(weights, value)
+    result = xp.matmul(weights, value)
+    return result if blind is None else xp.masked_fill(result, blind, value=0.0)
+
+
+def _masked(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores under a mask, and which rows see nothing, (..., L, 1).
+
+    Those rows keep finite scores, so that neither they nor their gradients become NaN.
+    """
+    a = mask._a
+    seen = a if a.dtype.kind == "b" else a != -math.inf
+    blind: Tensor = make(~seen.any(axis=-1, keepdims=True))
+    if a.dtype.kind != "b":
+        return scores + xp.masked_fill(mask, blind, value=0.0), blind
+    hidden = make(~seen & ~blind._a)
+    return xp.masked_fill(scores, hidden, value=-math.inf), blind
 
 
 def _repeated_heads(x: Tensor, heads: int) -> Tensor:

@@ -214,8 +214,8 @@ def counted_targets(target: Any, classes: int, ignore_index: int) -> int | None:
 
     On the CPU targets are checked with one reduction.
 
-    Errors: IndexError names a target that is no class; on a device such a target is undefined, as
-    checking would wait.
+    Errors: IndexError names a target that is no class; on a device, where checking would wait, its
+    loss is NaN in the kernels and undefined in the formulas.
     """
     if type(target) is np.ndarray and target.size:
         if target.view(_UNSIGNED[target.itemsize]).max() < classes:
@@ -254,6 +254,11 @@ def check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
             f"weight tensor should be defined either for all {classes} classes or no classes but "
             f"got weight tensor of shape: {list(weight._a.shape)}"
         )
+    if weight is not None and weight._a.dtype != a.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.title} but found {weight.dtype.title}: weight has "
+            "to have the dtype of input; cast it with .to()"
+        )
     return classes
 
 
@@ -276,18 +281,20 @@ def nll_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     classes = check_classes(input, target, weight)
     ignored = counted_targets(target._a, classes, ignore_index)
-    if weight is None and reduction != "none":
-        return xp.nll_loss(input, target, ignore_index=ignored, reduction=reduction)
-    losses = -xp.pick_class(input, target, ignore_index=ignored)
-    if weight is not None:
-        weights = xp.gather_rows(weight, target, skip=ignored)
-        losses = losses * weights
-        return (
-            xp.sum(losses) / xp.sum(weights)
-            if reduction == "mean"
-            else reduce_loss(losses, reduction)
-        )
-    return losses
+    if weight is not None and weight.requires_grad:
+        return _with_learned_weight(input, target, weight, ignored, reduction)
+    return xp.nll_loss(input, target, weight, ignore_index=ignored, reduction=reduction)
+
+
+def _with_learned_weight(
+    scores: Tensor, target: Tensor, weight: Tensor, ignored: int | None, reduction: str
+) -> Tensor:
+    """nll_loss with a gradient for the weight too, which PyTorch refuses: from its parts."""
+    weights = xp.gather_rows(weight, target, skip=ignored)
+    losses = -xp.pick_class(scores, target, ignore_index=ignored) * weights
+    if reduction == "mean":
+        return xp.sum(losses) / xp.sum(weights)
+    return reduce_loss(losses, reduction)
 
 
 def cross_entropy(
@@ -319,8 +326,7 @@ def cross_entropy(
         and t.dtype.kind in "iu"
     ):
         ignored = counted_targets(t, a.shape[1], ignore_index)
-        scores = xp.log_softmax(input, axis=1)
-        return xp.nll_loss(scores, target, ignore_index=ignored, reduction=reduction)
+        return xp.cross_entropy(input, target, ignore_index=ignored, reduction=reduction)
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
@@ -333,10 +339,13 @@ def cross_entropy(
         )
     classes = check_classes(input, target, weight)
     ignored = counted_targets(target._a, classes, ignore_index)
+    if weight is None or not weight.requires_grad:
+        return xp.cross_entropy(
+            input, target, weight, ignore_index=ignored, reduction=reduction,
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
     scores = xp.log_softmax(input, axis=0 if input._a.ndim == 1 else 1)
-    if weight is None and label_smoothing == 0.0 and reduction != "none":
-        return xp.nll_loss(scores, target, ignore_index=ignored, reduction=reduction)
-    loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
+    loss = _with_learned_weight(scores, target, weight, ignored, reduction)
     if label_smoothing == 0.0:
         return loss
     smooth = _smoothing(scores, target, weight, ignored, reduction)
@@ -348,22 +357,18 @@ def _per_class(weight: Tensor, ndim: int) -> Tensor:
 
 
 def _smoothing(
-    scores: Tensor, target: Tensor, weight: Tensor | None, ignored: int | None, reduction: str
+    scores: Tensor, target: Tensor, weight: Tensor, ignored: int | None, reduction: str
 ) -> Tensor:
     """-sum over classes of weight * log-probability where the target counts; its mean divides as
     the main loss does.
     """
-    weighted = scores if weight is None else scores * _per_class(weight, scores._a.ndim)
+    weighted = scores * _per_class(weight, scores._a.ndim)
     if ignored is not None:
         weighted = xp.mask_ignored(weighted, target, ignore_index=ignored)
     losses = -xp.sum(weighted, axis=0 if scores._a.ndim == 1 else 1)
     if reduction != "mean":
         return reduce_loss(losses, reduction)
-    if weight is not None:
-        return xp.sum(losses) / xp.sum(xp.gather_rows(weight, target, skip=ignored))
-    if ignored is None:
-        return xp.mean(losses)
-    return xp.sum(losses) / xp.sum(xp.not_equal(target, ignored))
+    return xp.sum(losses) / xp.sum(xp.gather_rows(weight, target, skip=ignored))
 
 
 def _with_probabilities(

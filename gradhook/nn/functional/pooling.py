@@ -199,18 +199,19 @@ def avg_pool3d(
     )
 
 
-def _adaptive_sizes(n: int, input: Tensor, output_size: Any) -> tuple[int, ...]:
+def adaptive_sizes(n: int, input: Tensor, output_size: Any, kind: str) -> tuple[int, ...]:
+    """The output size, a number an axis. kind: "avg" or "max". Errors: ValueError, RuntimeError."""
     if input._a.ndim < n + 1:
         raise ValueError(f"Input dimension should be at least {n + 1}, found {input._a.ndim}")
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * n
     spatial = input._a.shape[-n:]
     if len(sizes) != n:
         raise RuntimeError(
-            f"adaptive_avg_pool{n}d: output_size must be {n} numbers, found {len(sizes)}"
+            f"adaptive_{kind}_pool{n}d: output_size must be {n} numbers, found {len(sizes)}"
         )
     if any(size is not None and size < 0 for size in sizes):
         raise RuntimeError(
-            f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 "
+            f"adaptive_{kind}_pool{n}d: elements of output_size must be greater than or equal to 0 "
             f"but received {sizes}"
         )
     return tuple(
@@ -222,7 +223,7 @@ def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
     """The mean of windows floor(i * in / out) to ceil((i + 1) * in / out), one axis after the
     other.
     """
-    sizes = _adaptive_sizes(n, input, output_size)
+    sizes = adaptive_sizes(n, input, output_size, "avg")
     spatial = input._a.shape[-n:]
     if all(out and size % out == 0 for size, out in zip(spatial, sizes, strict=True)):
         kernel = tuple(size // out for size, out in zip(spatial, sizes, strict=True))

@@ -9,10 +9,25 @@ import numpy as np
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
-MODES = {"nearest": None, "nearest-exact": None, "linear": 1, "bilinear": 2, "trilinear": 3}
+# How many spatial axes a mode is for; None: any number.
+MODES = {
+    "nearest": None,
+    "nearest-exact": None,
+    "area": None,
+    "linear": 1,
+    "bilinear": 2,
+    "bicubic": 2,
+    "trilinear": 3,
+}
+AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
 def interpolate(
@@ -26,7 +41,8 @@ def interpolate(
 ) -> Tensor:
     """input, (batch, channels, *spatial), resampled to `size` or by scale_factor.
 
-    mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear" for 1, 2, 3 spatial axes.
+    mode: "nearest", "nearest-exact", "area" (the mean), "linear", "bilinear" or "trilinear" for 1,
+    2, 3 spatial axes, "bicubic" for 2.
     align_corners: corner pixels keep their place. Errors: ValueError for wrong arguments,
     NotImplementedError for another mode.
     """
@@ -68,12 +84,15 @@ def interpolate(
         sizes = [math.floor(s * f) for s, f in zip(spatial, given, strict=True)]
         if not recompute_scale_factor:
             factors = given
+    if mode == "area":
+        return AREA[n](input, sizes)
     result = input
     for axis in range(n):
         if MODES[mode] is None:
             result = _nearest(result, axis + 2, sizes[axis], factors[axis], mode)
         else:
-            result = _linear(result, axis + 2, sizes[axis], factors[axis], bool(align_corners))
+            along = _cubic if mode == "bicubic" else _linear
+            result = along(result, axis + 2, sizes[axis], factors[axis], bool(align_corners))
     return result
 
 
@@ -95,17 +114,47 @@ def _select(x: Tensor, index: Any, axis: int) -> Tensor:
     return xp.index_select(x, where, axis=axis)
 
 
-def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners: bool) -> Tensor:
-    old = int(x._a.shape[axis])
+def _sources(old: int, size: int, factor: float | None, align_corners: bool) -> Any:
+    """Where in the old axis each of `size` new places lies; it may lie outside."""
     places = np.arange(size, dtype=np.float64)
     if align_corners:
-        at = places * ((old - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        at = np.maximum((places + 0.5) * (1 / factor if factor else old / size) - 0.5, 0.0)
+        return places * ((old - 1) / (size - 1) if size > 1 else 0.0)
+    return (places + 0.5) * (1 / factor if factor else old / size) - 0.5
+
+
+def _weight(share: Any, x: Tensor, axis: int) -> Tensor:
+    """A number for each place of an axis, to multiply x with."""
+    share = share.astype(x._a.dtype).reshape(-1, *(1,) * (x._a.ndim - 1 - axis))
+    weight: Tensor = make(ARRAY_MODULES[type(x._a)].asarray(share))
+    return weight
+
+
+def _cubic(x: Tensor, axis: int, size: int, factor: float | None, align_corners: bool) -> Tensor:
+    """Keys' cubic convolution with a = -0.75 over the four nearest places, edges repeated.
+
+    Source: torch.nn.functional.interpolate.
+    """
+    old, a = int(x._a.shape[axis]), -0.75
+    at = _sources(old, size, factor, align_corners)
+    low = np.floor(at).astype(np.int64)
+    t = at - low
+    parts = []
+    for k in range(-1, 3):
+        d = np.abs(t - k)
+        near = ((a + 2) * d - (a + 3)) * d * d + 1
+        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        weight = _weight(np.where(d <= 1, near, far), x, axis)
+        parts.append(_select(x, (low + k).clip(0, old - 1), axis) * weight)
+    result: Tensor = parts[0] + parts[1] + parts[2] + parts[3]
+    return result
+
+
+def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners: bool) -> Tensor:
+    old = int(x._a.shape[axis])
+    at = np.maximum(_sources(old, size, factor, align_corners), 0.0)
     low = np.minimum(at.astype(np.int64), old - 1)
     high = np.minimum(low + 1, old - 1)
-    share = (at - low).astype(x._a.dtype).reshape(-1, *(1,) * (x._a.ndim - 1 - axis))
-    weight = make(ARRAY_MODULES[type(x._a)].asarray(share))
+    weight = _weight(at - low, x, axis)
     below, above = _select(x, low, axis), _select(x, high, axis)
     result: Tensor = below + (above - below) * weight
     return result

@@ -1,3 +1,5 @@
-"""PyTorch's import path of gradhook.nn.activation."""
+"""PyTorch's import path of gradhook.nn.activation, shrinkage and multihead_attention."""
 
 from gradhook.nn.activation import *
+from gradhook.nn.multihead_attention import *
+from gradhook.nn.shrinkage import *

@@ -11,20 +11,24 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from gradhook.hooks import everywhere
+from gradhook.hooks.everywhere import everywhere, global_table
 from gradhook.hooks.handle import RemovableHandle
+from gradhook.hooks.owner import table_of
 from gradhook.hooks.registry import HookTable
 from gradhook.nn.module import Module
-from gradhook.nn.module_hooks import flagged
-from gradhook.nn.module_state import IncompatibleKeys as _IncompatibleKeys
+from gradhook.nn.module_hooks import flagged, full_flags
+from gradhook.nn.module_load import IncompatibleKeys as _IncompatibleKeys
 
 __all__ = [
     "Module",
     "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
     "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 _ = _IncompatibleKeys
 
@@ -34,12 +38,14 @@ MIXED = (
 )
 
 
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_forward_pre_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False
+) -> RemovableHandle:
     """`hook(module, args)` before forward of every module, before its own hooks.
 
     As Module.register_forward_pre_hook.
     """
-    return everywhere.forward_pre.add(hook)
+    return everywhere.forward_pre.add(hook, flags=("with_kwargs",) if with_kwargs else ())
 
 
 def register_module_forward_hook(
@@ -58,7 +64,9 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
     return everywhere.full_backward_pre.add(hook)
 
 
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, when: str = "auto"
+) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` for every module.
 
     As Module.register_full_backward_hook.
@@ -67,7 +75,7 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     """
     if everywhere.legacy_backward:
         raise RuntimeError(MIXED)
-    return everywhere.full_backward.add(hook)
+    return everywhere.full_backward.add(hook, flags=full_flags(with_kwargs, when))
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -77,29 +85,36 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     return everywhere.legacy_backward.add(hook)
 
 
-def _table(value: Any) -> HookTable:
-    return value if isinstance(value, HookTable) else HookTable(value)
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, buffer)` before every buffer is registered, by register_buffer or by
+    assignment (None too); a Tensor that it returns takes the buffer's place.
+    """
+    return everywhere.buffer_registration.add(hook)
 
 
-def _global(name: str) -> property:
-    """A `_global_*` attribute that is a table of `everywhere`."""
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, submodule)` before every child is registered, by add_module or by
+    assignment (None too); a Module that it returns takes the child's place.
+    """
+    return everywhere.module_registration.add(hook)
 
-    def get(self: Any) -> HookTable:
-        found: HookTable = getattr(everywhere, name)
-        return found
 
-    def put(self: Any, value: Any) -> None:
-        setattr(everywhere, name, _table(value))
-
-    return property(get, put)
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, param)` before every parameter is registered, by register_parameter or by
+    assignment (not for None); a Parameter that it returns takes its place.
+    """
+    return everywhere.parameter_registration.add(hook)
 
 
 class _GlobalTables(ModuleType):
     """The class of this Python module: reads and writes of `_global_*` go to `everywhere`."""
 
-    _global_forward_pre_hooks = _global("forward_pre")
-    _global_forward_hooks = _global("forward")
-    _global_backward_pre_hooks = _global("full_backward_pre")
+    _global_forward_pre_hooks = global_table(everywhere, "forward_pre")
+    _global_forward_hooks = global_table(everywhere, "forward")
+    _global_backward_pre_hooks = global_table(everywhere, "full_backward_pre")
+    _global_buffer_registration_hooks = global_table(everywhere, "buffer_registration")
+    _global_module_registration_hooks = global_table(everywhere, "module_registration")
+    _global_parameter_registration_hooks = global_table(everywhere, "parameter_registration")
 
     @property
     def _global_backward_hooks(self) -> HookTable:
@@ -108,8 +123,8 @@ class _GlobalTables(ModuleType):
     @_global_backward_hooks.setter
     def _global_backward_hooks(self, value: Any) -> None:
         legacy = bool(everywhere.legacy_backward)
-        everywhere.legacy_backward = _table(value if legacy else {})
-        everywhere.full_backward = _table({} if legacy else value)
+        everywhere.legacy_backward = table_of(value if legacy else {})
+        everywhere.full_backward = table_of({} if legacy else value)
 
     @property
     def _global_is_full_backward_hook(self) -> bool | None:

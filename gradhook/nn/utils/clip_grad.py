@@ -9,6 +9,7 @@ from typing import Any
 from gradhook import backend
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.autograd.inplace import unlend
 from gradhook.creation import tensor as make_tensor
 from gradhook.kernels import optimizer as kernels
 from gradhook.kernels.launch import is_plain
@@ -81,6 +82,7 @@ def clip_grads_with_norm_(
     xp = ARRAY_MODULES[type(grads[0]._a)]
     factor = xp.minimum(float(max_norm) / (total_norm._a + 1e-6), 1.0)
     for g in grads:
+        unlend(g)
         g._a *= factor.astype(g._a.dtype)
         bump(g)
 
@@ -99,6 +101,8 @@ def clip_grad_norm_(
     """
     listed = _listed(parameters)
     grads = [p.grad for p in listed if p.grad is not None]
+    for g in grads:
+        unlend(g)
     if norm_type == 2 and not error_if_nonfinite and _take_kernels([g._a for g in grads]):
         norm: Tensor = make(kernels.clip_norm([g._a for g in grads], float(max_norm)))
         for g in grads:
@@ -116,6 +120,7 @@ def clip_grad_value_(
     limit = float(clip_value)
     for p in _listed(parameters):
         if p.grad is not None:
+            unlend(p.grad)
             a = p.grad._a
             ARRAY_MODULES[type(a)].clip(a, -limit, limit, out=a)
             bump(p.grad)

@@ -1,0 +1,3 @@
+"""PyTorch's import path of gradhook.nn.distance."""
+
+from gradhook.nn.distance import *

@@ -1,0 +1,3 @@
+"""PyTorch's import path of gradhook.nn.fold."""
+
+from gradhook.nn.fold import *

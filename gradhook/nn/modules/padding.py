@@ -1,0 +1,3 @@
+"""PyTorch's import path of gradhook.nn.padding."""
+
+from gradhook.nn.padding import *

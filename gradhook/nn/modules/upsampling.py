@@ -1,0 +1,3 @@
+"""PyTorch's import path of gradhook.nn.upsampling."""
+
+from gradhook.nn.upsampling import *
