@@ -23,6 +23,7 @@ from mutations.table import ROOT, Mutation, everything
 TESTS = [  # in this order: once a second device is in use, streams wait for more than they need
     "tests/device/test_streams.py",
     "tests/device/test_waits.py",
+    "tests/device/test_offloading.py",
     "tests/device/test_two_devices.py",
     "tests/device/test_transfers.py",
     "tests/test_host_hooks.py",
