@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 
-.PHONY: demo info test test-device nvrtc sanitizer mutations fuzz oracle upstream lint lint-container container bench nightly clean
+.PHONY: demo info test test-device nvrtc sanitizer mutations fuzz fuzz-files oracle upstream lint lint-container container bench nightly clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo$(CUDA)
@@ -21,7 +21,7 @@ test: $(VENV)/.test
 
 # The tests with their tensors on a CUDA device: a GPU if there is one, else the CPU test device
 # (tests/cpudevice; needs g++). In an environment of its own, so that `make test` shows that nothing
-# needs CuPy. Not run: what starts other processes or is about packages.
+# needs CuPy. Not run: what starts other processes, or is about packages, texts or hostile files.
 test-device: $(VENV)-device/.test-device
 	$(VENV)-device/bin/python -m pytest -q --device cuda -n auto $(DEVICE_TESTS)
 	$(call LATE_AND_REVERSED,tests/device tests/test_kernels.py)
@@ -32,7 +32,9 @@ LATE_AND_REVERSED = CPUDEVICE_DEFERRED=1 CPUDEVICE_REVERSE=1 CPUDEVICE_COUNT=2 \
 	$(VENV)-device/bin/python -m pytest -q --device cuda -n auto $(1)
 
 DEVICE_TESTS ?= tests --ignore tests/oracle --ignore tests/test_demo.py \
-	--ignore tests/test_packaging.py --ignore tests/test_bench.py
+	--ignore tests/test_packaging.py --ignore tests/test_bench.py --ignore tests/test_docs.py \
+	--ignore tests/test_house.py --ignore tests/test_layers.py --ignore tests/test_stubs.py \
+	--ignore tests/test_hostile_files.py
 
 $(VENV)-device/.test-device: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-device
@@ -66,6 +68,11 @@ SEED ?= 7
 fuzz: $(VENV)/.test $(VENV)/.oracle
 	cd tests && PYTHONPATH=.. $(abspath $(VENV))/bin/python -m fuzz --programs $(PROGRAMS) --seed $(SEED)
 
+# Files damaged at random, loaded: none may crash, hang, fill the memory or change a parameter.
+FILES ?= 10000
+fuzz-files: $(VENV)/.test
+	cd tests && PYTHONPATH=.. $(abspath $(VENV))/bin/python -m fuzz.files --files $(FILES) --seed $(SEED)
+
 # Differential tests against PyTorch; they skip in `make test` where torch is missing.
 oracle: $(VENV)/.test $(VENV)/.oracle
 	$(BIN)/python -m pytest -q tests/oracle
@@ -92,10 +99,12 @@ bench: $(VENV)/.bench $(VENV)/.oracle
 	$(BIN)/python -m bench
 
 # Everything, also what is too slow for .ci/run.
-nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mutations upstream fuzz
+nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mutations upstream fuzz fuzz-files
 	$(call LATE_AND_REVERSED,$(DEVICE_TESTS) -k "not million")  # a million launches in wait are memory
 	$(BIN)/python -m pytest -q -m "nightly or not nightly"
-	$(BIN)/python tests/oracle_run.py
+	$(BIN)/python tests/oracle_run.py --record --dtypes float64 float32 complex64 int64
+	$(VENV)-device/bin/python tests/oracle_run.py --dtypes float32 --device cuda \
+	--kinds op --tier 2 --limit 3
 
 clean:
 	rm -rf $(VENV) $(VENV)-device build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

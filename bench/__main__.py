@@ -12,6 +12,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rows", default="", help="only rows whose name contains this text")
     parser.add_argument("--rounds", type=int, help="rounds a row (default: the row's own)")
+    parser.add_argument(
+        "--ops", nargs="?", const="", help="each table op against its NumPy calls, by name"
+    )
     parser.add_argument("--profile", metavar="TEXT", help="profile gradhook on the row named so")
     return parser.parse_args(arguments)
 
@@ -22,6 +25,10 @@ def main(arguments: list[str]) -> int:
         from bench.profiling import profile
 
         return profile(options.profile)
+    if options.ops is not None:
+        from bench import op_rows
+
+        return op_rows.run(options.ops, options.rounds)
     from bench.table import run
 
     return run(options.rows, options.rounds)

@@ -20,6 +20,7 @@ from bench.gpu_check import Check
 from bench.suite_plugin import clock
 from gradhook import backend, kernels, profiler
 from gradhook.ops.namespace import table_namespace
+from gradhook.ops.sparse_pattern import Pattern
 from gradhook.ops.table import TABLE
 
 Array = Any
@@ -69,12 +70,47 @@ def _classes(shape: Shape) -> Array:
     return np.random.default_rng(1).integers(0, shape[1], shape[0])
 
 
+def _picks(shape: Shape) -> Array:
+    return np.random.default_rng(1).permuted(np.tile(np.arange(shape[1]), (shape[0], 1)), axis=1)
+
+
+def _logcumsumexp_vjp(shape: Shape, dtype: str) -> Arguments:
+    x = normal(shape, dtype, 1)
+    out = np.logaddexp.accumulate(x.astype("f8"), axis=-1).astype(dtype)
+    return Arguments([normal(shape, dtype), x, out], {"axis": -1})
+
+
+COLUMNS = {"axis": (0,), "eps": 1e-5}
+SPREAD = {"axis": -1, "correction": 1, "keepdims": False}
+
 # Arguments of kernels that take more than arrays of one shape, by the table function's name.
 SAMPLES: dict[str, Callable[[Shape, str], Arguments]] = {
     "gelu_vjp": lambda s, d: Arguments([normal(s, d), normal(s, d, 1)], {"approximate": "none"}),
     "layer_norm": _norm("x", "w", "w"),
     "standardize_vjp": _norm("g", "x", "w"),
     "layer_norm_vjp": _norm_vjp,
+    "batch_norm": lambda s, d: Arguments(_norm("x", "w", "w")(s, d).arrays, COLUMNS),
+    "running_moments": lambda s, d: Arguments(
+        [normal(s, d), normal(s[1:], d, 1), abs(normal(s[1:], d, 2))],
+        {"axis": (0,), "momentum": 0.1},
+    ),
+    "var_vjp": lambda s, d: Arguments([normal(s[:1], d), normal(s, d, 1)], SPREAD),
+    "std_vjp": lambda s, d: Arguments(
+        [normal(s[:1], d), normal(s, d, 1), 1 + abs(normal(s[:1], d, 2))], SPREAD
+    ),
+    "var": lambda s, d: Arguments([normal(s, d)], {"axis": -1}),
+    "std": lambda s, d: Arguments([normal(s, d)], {"axis": -1}),
+    "cumsum": lambda s, d: Arguments([normal(s, d)], {"axis": -1}),
+    "cumprod": lambda s, d: Arguments([np.cos(normal(s, d))], {"axis": 0}),
+    "cumprod_vjp": lambda s, d: Arguments(
+        [normal(s, d), np.cos(normal(s, d, 1)).astype(d)], {"axis": -1}
+    ),
+    "logcumsumexp_vjp": _logcumsumexp_vjp,
+    "gather": lambda s, d: Arguments([normal(s, d), _picks(s)], {"axis": -1}),
+    "gather_padded": lambda s, d: Arguments([normal(s, d), _picks(s)], {"axis": -1, "shape": s}),
+    "scatter_zeros": lambda s, d: Arguments([normal(s, d), _picks(s)], {"axis": -1, "shape": s}),
+    "scatter_add": lambda s, d: Arguments([normal(s, d), _picks(s), normal(s, d, 1)], {"axis": -1}),
+    "scatter_rows": lambda s, d: Arguments([normal(s, d), _classes(s)], {"shape": (s[1], s[1])}),
     "nll_loss": lambda s, d: Arguments([normal(s, d), _classes(s)], {}),
     "nll_loss_input": lambda s, d: Arguments([normal((), d), _classes(s)], {"shape": s}),
     "cross_entropy": lambda s, d: Arguments([normal(s, d), _classes(s)], {"ignore_index": 3}),
@@ -92,6 +128,8 @@ SAMPLES: dict[str, Callable[[Shape, str], Arguments]] = {
     "expand_mean": lambda s, d: Arguments([normal((), d)], {"shape": s}),
     "stack": lambda s, d: _arrays(d, s, s, axis=1),
     "concat": lambda s, d: _arrays(d, s, s, axis=1),
+    "sparse_matmul": lambda s, d: _arrays(d, (s[0] * 8,), (s[0], s[1]), pattern=_pattern(s)),
+    "sparse_sampled": lambda s, d: _arrays(d, s, s, pattern=_pattern(s)),
 }
 
 
@@ -128,6 +166,22 @@ def on_device(arrays: list[Array]) -> list[Any]:
     return [backend.to_device(array, "cuda") for array in arrays]
 
 
+def placed(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes with the places of a sparse matrix on the device."""
+    found = attributes.get("pattern")
+    if found is None:
+        return attributes
+    indptr, indices = on_device([found.indptr, found.indices])
+    return {**attributes, "pattern": Pattern(found.shape, indptr, indices)}
+
+
+def _pattern(shape: Shape) -> Pattern:
+    """A matrix (shape[0], shape[0]) with shape[0] rows of 8 entries."""
+    n = shape[0]
+    columns = np.random.default_rng(3).integers(0, n, n * 8)
+    return Pattern((n, n), np.arange(0, n * 8 + 1, 8), columns)
+
+
 def wide(array: Any) -> Any:
     """Floating arrays in float64, others as they are."""
     return array.astype(np.float64) if array.dtype.kind == "f" else array
@@ -162,7 +216,7 @@ def _equals_formula(name: str, kernel: Callable[..., Any], dtype: str) -> Check:
     try:
         arrays, attributes = _sample(name, SMALL, dtype)
         with profiler.launches() as launched:
-            found = kernel(*on_device(arrays), **attributes)
+            found = kernel(*on_device(arrays), **placed(attributes))
         if found is NotImplemented:
             return Check("kernels", title, False, "declined these arguments: give it a SAMPLES row")
         formula = getattr(table_namespace(np), name)
@@ -175,8 +229,8 @@ def _equals_formula(name: str, kernel: Callable[..., Any], dtype: str) -> Check:
 def _registered_bandwidth(name: str, kernel: Callable[..., Any]) -> Iterator[Check]:
     try:
         arrays, attributes = _sample(name, LARGE, "float32")
-        given = on_device(arrays)
-        yield from bandwidth(name, lambda: kernel(*given, **attributes))
+        given, options = on_device(arrays), placed(attributes)
+        yield from bandwidth(name, lambda: kernel(*given, **options))
     except Exception as error:
         yield failure(f"{name}, bandwidth", error)
 

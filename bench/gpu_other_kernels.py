@@ -33,7 +33,15 @@ def checks() -> Iterator[Check]:
             yield from rows()
         except Exception as error:
             yield failure(rows.__name__.strip("_"), error)
-    registered = {"elements", "loss", "product", "rows"}  # of kernels of table functions
+    registered = {
+        "elements",
+        "loss",
+        "norms",
+        "product",
+        "rows",
+        "scans",
+        "scatter",
+    }  # of kernels of table functions
     yield uncovered(registered | {file for file, _ in OTHERS})
 
 
@@ -73,6 +81,14 @@ def _optimizers() -> Iterator[Check]:
         ("SGD, momentum", lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01)),
         ("Adam", lambda p: optim.Adam(p, lr=0.1)),
         ("AdamW", lambda p: optim.AdamW(p, lr=0.1, weight_decay=0.1)),
+        ("NAdam", lambda p: optim.NAdam(p, lr=0.1, weight_decay=0.1)),
+        ("RAdam", lambda p: optim.RAdam(p, lr=0.1)),
+        ("Adamax", lambda p: optim.Adamax(p, lr=0.1)),
+        ("Adagrad", lambda p: optim.Adagrad(p, lr=0.1)),
+        ("Adadelta", lambda p: optim.Adadelta(p, lr=0.1)),
+        ("RMSprop", lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9, centered=True)),
+        ("Rprop", lambda p: optim.Rprop(p, lr=0.1)),
+        ("ASGD", lambda p: optim.ASGD(p, lr=0.1, t0=2)),
     ]
     for name, make in cases:
         with profiler.launches() as launched:

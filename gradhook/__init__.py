@@ -35,7 +35,7 @@ from gradhook.random import (
     manual_seed as manual_seed,
     set_rng_state as set_rng_state,
 )
-from gradhook.serialization import load as load, save as save
+from gradhook.custom_ops import register_op as register_op
 from gradhook.nn.functional import (
     conv1d as conv1d,
     conv2d as conv2d,
@@ -45,6 +45,7 @@ from gradhook.nn.functional import (
     conv_transpose3d as conv_transpose3d,
     group_norm as group_norm,
     layer_norm as layer_norm,
+    pdist as pdist,
     rms_norm as rms_norm,
 )
 import gradhook._C
@@ -55,10 +56,16 @@ from gradhook import (
     fft as fft,
     linalg as linalg,
     masked as masked,
+    ndimage as ndimage,
     profiler as profiler,
+    safetensors as safetensors,
+    serialization as serialization,
+    signal as signal,
+    sparse as sparse,
     special as special,
     utils as utils,
 )
+from gradhook.serialization import load as load, save as save
 
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32
 

@@ -106,6 +106,12 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def cuda_in_use() -> bool:
+    """Whether this process has initialised CUDA, by gradhook or by CuPy. Never imports CuPy."""
+    cupy_types()  # a CuPy that the program imported itself is noticed
+    return Process.started
+
+
 def check_fork() -> None:
     """DeviceError in a child of a process that had initialised CUDA."""
     if Process.forked:
@@ -141,6 +147,24 @@ def default_device() -> device:
                           "purpose)", stacklevel=2)  # fmt: skip
         return CPU
     return device("cuda", current_index())
+
+
+@functools.cache
+def scipy(module: Any, name: str) -> Any:
+    """`scipy.<name>` for the array module numpy, `cupyx.scipy.<name>` for cupy, when first used.
+
+    Errors: ImportError with the way out where SciPy is missing.
+    """
+    path = f"scipy.{name}" if module is np else f"cupyx.scipy.{name}"
+    try:
+        with warnings.catch_warnings():  # cupyx.scipy.signal says that cupyx.jit is experimental
+            warnings.simplefilter("ignore")
+            return importlib.import_module(path)
+    except ImportError as error:
+        raise ImportError(
+            f"this needs {path}, which cannot be imported ({error}); install SciPy: "
+            "pip install 'gradhook[scipy]'"
+        ) from error
 
 
 # ---- arrays
@@ -316,6 +340,11 @@ def to_device(array: Any, device: device | str) -> Any:
     with source:  # what frees or overwrites the source comes after the copy
         module.cuda.get_current_stream().wait_event(done)
     return out
+
+
+def address(array: Any) -> int:
+    """The address of an array's first element."""
+    return int(array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0])
 
 
 def place(array: Any) -> Any:

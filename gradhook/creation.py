@@ -4,6 +4,7 @@ torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,7 +110,7 @@ def tensor(
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor that shares the memory of `data` (array or tensor) where dtype and device allow,
-    else a copy.
+    else a copy. Result: shape of data; dtype: as tensor() where None.
     """
     wanted = dtypes.raw(dtype)
     if isinstance(data, Tensor):
@@ -128,7 +129,7 @@ asarray = as_tensor
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor that shares the memory of a NumPy array. Errors: TypeError for anything else."""
+    """A tensor over a NumPy array's memory, shape and dtype. Errors: TypeError for another type."""
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"expected np.ndarray (got {type(array).__name__}); use gradhook.as_tensor for other "
@@ -139,7 +140,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def from_cupy(array: Any) -> Tensor:
-    """A tensor that shares the memory of a CuPy array. Errors: TypeError for anything else."""
+    """A tensor over a CuPy array's memory, shape and dtype. Errors: TypeError for anything else."""
     if not backend.is_cupy(array):
         raise TypeError(
             f"expected cupy.ndarray (got {type(array).__name__}); use gradhook.as_tensor for "
@@ -150,7 +151,7 @@ def from_cupy(array: Any) -> Tensor:
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor that shares memory with an object that has `__dlpack__` (Array API)."""
+    """A tensor over memory, shape, dtype of what has `__dlpack__`. Errors: TypeError for others."""
     if not hasattr(source, "__dlpack__"):
         raise TypeError(
             f"from_dlpack: expected an object with __dlpack__, found {type(source).__name__}"
@@ -178,7 +179,7 @@ def full(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of one value. size: ints; dtype: by the value when None."""
+    """A tensor of one value. size: ints; dtype: by the value when None. Result: shape `size`."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     d = dtypes.raw(dtype) or dtypes.of_scalar(value)
     shape = _shape((size,) if isinstance(size, int) else tuple(size))
@@ -186,43 +187,43 @@ def full(
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros. size: ints or one sequence; dtype: the default dtype when None."""
+    """Zeros of shape `size` (ints or one sequence); dtype: the default dtype when None."""
     return _created(device, requires_grad, "zeros", _shape(size), _dtype(dtype))
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones. size: ints or one sequence; dtype: the default dtype when None."""
+    """Ones of shape `size` (ints or one sequence); dtype: the default dtype when None."""
     return _created(device, requires_grad, "ones", _shape(size), _dtype(dtype))
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uninitialised memory. size: ints or one sequence; dtype: the default dtype when None."""
+    """Uninitialised memory of shape `size` (ints or one sequence). dtype: the default when None."""
     return _created(device, requires_grad, "empty", _shape(size), _dtype(dtype))
 
 
 def arange(
-    start: Any,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    device: Any = None,
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """start, start + step, ... below end. dtype: int64 when all are ints, else the default
-    dtype.
-    """
+    dtype. Result: 1-d. Errors: RuntimeError, ValueError for a step of 0 or away from end."""
     if end is None:
         start, end = 0, start
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
-    if step == 0:
+    if not step or math.isnan(step):
         raise RuntimeError("step must be nonzero")
+    if not math.isfinite(end - start):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
         )
     whole = all(isinstance(v, int) for v in (start, end, step))
     d = dtypes.raw(dtype) or (np.dtype("i8") if whole else dtypes.get_default_dtype().np)
+    if d == np.dtype("i8"):  # PyTorch: whole limits for whole numbers
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:  # PyTorch: ValueError here
+            raise ValueError("step must be nonzero")
     count = int(np.ceil((end - start) / step))
     exact = backend.call_on(_where(device), "arange", count, dtype="i8" if whole else "f8")
     with backend.place(exact):
@@ -230,17 +231,16 @@ def arange(
 
 
 def linspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:
-    """`steps` values from start to end, both included."""
+) -> Tensor:  # fmt: skip
+    """(steps,) from start to end, any dtype. Errors: RuntimeError, steps < 0; TypeError, no int."""
+    if not isinstance(steps, (int, np.integer)):
+        raise TypeError(f"linspace(): steps must be an int, found {type(steps).__name__}")
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     d = dtypes.raw(dtype) or dtypes.get_default_dtype().np
+    if d.kind in "iu":
+        start, end = int(start), int(end)
     if isinstance(start, complex) or isinstance(end, complex):
         d = dtypes.complex_of(d)
     if steps < 0:
@@ -256,7 +256,7 @@ def eye(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Ones on the diagonal, (n, m or n)."""
+    """Ones on the diagonal, (n, m or n) of dtype. Errors: RuntimeError for a negative size."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
     return _created(device, requires_grad, "eye", n, m, 0, _dtype(dtype))
@@ -266,7 +266,7 @@ def rand(
     *size: Any, generator: random.Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Uniform in [0, 1). size: ints or one sequence."""
+    """Uniform in [0, 1), of shape `size` (ints or one sequence), of a floating dtype."""
     source, where, like = _source(generator, device)
     drawn = source.random(_shape(size), _dtype(dtype), like=like)
     return _finished(drawn, where, requires_grad)
@@ -277,7 +277,7 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Standard normal. size: ints or one sequence; a complex dtype has variance 1 over both
-    parts.
+    parts. Result: shape `size`.
     """
     source, where, like = _source(generator, device)
     drawn = source.normal(_shape(size), _dtype(dtype), like=like)
@@ -288,7 +288,7 @@ def randint(
     low: int, high: Any = None, size: Any = None, *, generator: random.Generator | None = None,
     dtype: Any = None, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Integers in [low, high); `randint(high, size)` starts at 0. dtype: int64 when None."""
+    """Integers in [low, high), [0, high) of `randint(high, size)`, int64. Errors: RuntimeError."""
     if size is None:
         low, high, size = 0, low, high
     if low >= high:
@@ -303,7 +303,7 @@ def randint(
 def randperm(
     n: int, *, generator: random.Generator | None = None, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """The numbers 0..n-1 in random order. dtype: int64 when None."""
+    """The numbers 0..n-1 in random order. dtype: int64 when None. Result: 1-d."""
     source, where, like = _source(generator, device)
     array = source.permutation(n, like=like)
     return _finished(array.astype(dtypes.raw(dtype) or np.dtype("i8")), where, False)

@@ -12,6 +12,8 @@ from typing import Any, Self
 from gradhook import backend, streams
 from gradhook.backend import device_count as device_count
 from gradhook.backend import is_available as is_available
+from gradhook.kernels.users import ElementwiseKernel as ElementwiseKernel
+from gradhook.kernels.users import RawKernel as RawKernel
 from gradhook.streams import Event as Event
 from gradhook.streams import Stream as Stream
 from gradhook.streams import current_stream as current_stream
@@ -131,7 +133,8 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 __all__ = [
-    "Event", "Stream", "current_device", "current_stream", "default_stream", "device",
+    "ElementwiseKernel", "Event", "RawKernel", "Stream", "current_device", "current_stream",
+    "default_stream", "device",
     "device_count", "empty_cache", "get_device_capability", "get_device_name", "is_available",
     "memory_allocated", "memory_reserved", "memory_stats", "set_device", "stream", "synchronize",
 ]  # fmt: skip

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradhook import creation, dtypes
 from gradhook.functions import table_functions
+from gradhook.ops.documentation import sourced
 from gradhook.overloads.recorded import ops
 from gradhook.tensor import Tensor
 
@@ -49,5 +50,12 @@ def _frequencies(
     return found.requires_grad_() if grad else found
 
 
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What is generated, for type checkers."""
+
+
 globals().update(table_functions("fft"))
 __all__ = sorted([*table_functions("fft"), "fftfreq", "rfftfreq"])
+sourced((("fftfreq", fftfreq), ("rfftfreq", rfftfreq)), "fft.")

@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradhook.ops.families  # noqa: F401 - fills the table
-from gradhook import dtypes, indexing, overloads
+from gradhook import creation, dtypes, indexing, overloads
 from gradhook.autograd import record
 from gradhook.autograd.inplace import inplace
 from gradhook.methods import TensorMethods
+from gradhook.ops.documentation import documented, sourced
 from gradhook.ops.table import TABLE, Op
+from gradhook.overloads.out import CREATING, created, has_out, with_out, written
 
 RENAMED = {"dim": "axis", "keepdim": "keepdims"}
 UNARY_OPERATORS = ("neg", "abs", "invert", "pos")
@@ -27,7 +29,8 @@ class Signature:
     """A parsed `torch` signature and how its parameters reach the op.
 
     header: its text for a `def`; defaults included. call: argument text for the recorder. lines:
-    statements before.
+    statements before. given: argument text for a call of the function itself; marked: whether a
+    keyword-only argument may follow without a star.
     """
 
     def __init__(self, row: Op) -> None:
@@ -54,6 +57,9 @@ class Signature:
                 f"op {row.name!r}: its torch signature {row.torch!r} has parameters the forward "
                 f"lacks"
             )
+        given = [*names, *([f"*{star}"] if star else [])]
+        self.given = ", ".join(given + [f"{a.arg}={a.arg}" for a in arguments.kwonlyargs])
+        self.marked = bool(star or arguments.kwonlyargs)
         self.first = tensors[0] if tensors else ""
         self.call = ", ".join(tensors + attributes)
         self.rest = ", ".join(tensors[1:] + attributes)
@@ -71,29 +77,35 @@ _SCOPE: dict[str, Any] = {
     "inplace": inplace,
     "one_sequence": one_sequence,
     "raw_dtype": dtypes.raw,
+    "written": written,
 }
 
 
 def _made(text: str, name: str, row: Op, module: str) -> Callable[..., Any]:
     scope = {**_SCOPE, "ROW": row}
     function: Callable[..., Any] = record.define(text, name, f"function {name}", scope)
-    function.__doc__ = row.doc
+    function.__doc__ = documented(row)
     function.__module__ = module
     return function
 
 
-def public(row: Op) -> Callable[..., Any]:
-    """The public function of an op."""
-    s = Signature(row)
-    body = [f"def {s.name}{s.parameters}:", *(f"    {line}" for line in s.lines)]
+def public(row: Op, s: Signature, out: bool = False) -> Callable[..., Any]:
+    """The public function of an op; out: with PyTorch's `out=`."""
+    parameters, path = s.parameters, f"{s.namespace}.{s.name}".lstrip(".")
+    if out:
+        parameters = f"{parameters[:-1]}, {'' if s.marked else '*, '}out=None)"
+    body = [f"def {s.name}{parameters}:"]
+    if out:
+        body.append("    if out is not None:")
+        body.append(f"        return written({s.name}, {path!r}, out, {s.given})")
+    body += [f"    {line}" for line in s.lines]
     body.append(f"    return R.{row.name}({s.call})")
     module = "gradhook" + (f".{s.namespace}" if s.namespace else "")
     return _made("\n".join(body) + "\n", s.name, row, module)
 
 
-def in_place(row: Op) -> Callable[..., Any]:
+def in_place(row: Op, s: Signature) -> Callable[..., Any]:
     """The in-place method `<name>_` of an op."""
-    s = Signature(row)
     name = s.name + "_"
     body = [f"def {name}{s.parameters}:", *(f"    {line}" for line in s.lines)]
     body.append(f"    return inplace(ROW, {s.first}{', ' + s.rest if s.rest else ''})")
@@ -146,15 +158,21 @@ def _generate() -> None:
     for row in TABLE.values():
         if row.torch is not None:
             signature = Signature(row)
-            function = public(row)
-            for path in (f"{signature.namespace}.{signature.name}".lstrip("."), *row.aliases):
+            paths = (f"{signature.namespace}.{signature.name}".lstrip("."), *row.aliases)
+            function = public(row, signature)
+            taking = function
+            if any(map(has_out, paths)):
+                taking = public(row, signature, out=True)
+                function.__qualname__ = f"Tensor.{function.__name__}"  # where pickle finds it
+            for path in paths:
                 namespace, _, name = path.rpartition(".")
-                _FUNCTIONS.setdefault(namespace, {})[name] = function
+                _FUNCTIONS.setdefault(namespace, {})[name] = taking
                 if row.method and namespace == signature.namespace:
                     setattr(TensorMethods, name, function)
             if row.inplace and not row.view:
+                method = in_place(row, signature)
                 for name in (signature.name, *(a for a in row.aliases if "." not in a)):
-                    setattr(TensorMethods, name + "_", in_place(row))
+                    setattr(TensorMethods, name + "_", method)
         if row.operator:
             for name, method in operators(row).items():
                 method.__name__ = name
@@ -165,7 +183,12 @@ def _generate() -> None:
 def _take_overloads() -> None:
     """Hand-written functions and methods replace the generated ones of their name."""
     for name in overloads.__all__:
-        _FUNCTIONS[""][name] = getattr(overloads, name)
+        function = getattr(overloads, name)
+        sourced([(name, function)])
+        _FUNCTIONS[""][name] = with_out(function, name) if has_out(name) else function
+    sourced((name, getattr(creation, name)) for name in creation.__all__)
+    for name in CREATING:
+        _FUNCTIONS[""][name] = with_out(getattr(creation, name), name, created)
     for name, method in {**overloads.METHODS, **overloads.INPLACE}.items():
         setattr(TensorMethods, name, method)
     for name, getter in overloads.PROPERTIES.items():

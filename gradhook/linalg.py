@@ -6,11 +6,24 @@ on NumPy; on CuPy its result is undefined, since the device is not waited for: a
 functions. Source: torch.linalg.
 """
 
-from gradhook.overloads import linalg_factors, linalg_lu, linalg_norms, linalg_solving
+from typing import Any
+
+from gradhook.ops.documentation import sourced
+from gradhook.overloads import linalg_factors, linalg_ldl, linalg_lu, linalg_norms, linalg_solving
 from gradhook.overloads.linalg_checks import LinAlgError as LinAlgError
+from gradhook.overloads.out import has_out, with_out
 
 __all__ = ["LinAlgError"]
 
-for _module in (linalg_factors, linalg_lu, linalg_norms, linalg_solving):
-    globals().update({_name: getattr(_module, _name) for _name in _module.LINALG})
+
+def _taken(module: Any, name: str) -> Any:
+    function = getattr(module, name)
+    sourced([(name, function)], "linalg.")
+    path = f"linalg.{name}"
+    return with_out(function, path) if has_out(path) else function
+
+
+for _module in (linalg_factors, linalg_ldl, linalg_lu, linalg_norms, linalg_solving):
+    sourced(((_name, getattr(_module, _name)) for _name in _module.LINALG), "linalg.")
+    globals().update({_name: _taken(_module, _name) for _name in _module.LINALG})
     __all__ += _module.LINALG

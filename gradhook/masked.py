@@ -15,6 +15,7 @@ from typing import Any
 
 from gradhook import dtypes
 from gradhook.ops.axes import count, wrap, wrap_all
+from gradhook.ops.documentation import sourced
 from gradhook.overloads.recorded import ops
 from gradhook.overloads.reduction import nanmedian
 from gradhook.tensor import Tensor
@@ -85,7 +86,10 @@ def prod(
 def amax(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Mask = None
 ) -> Tensor:
-    """Largest element kept over dim, equal ones sharing the gradient. Result: reduced shape."""
+    """Largest element kept over dim, equal ones sharing the gradient. Result: reduced shape.
+
+    Real.
+    """
     x = _cast(input, dtype)
     return ops.amax(_filled(x, _kept(x, mask), _lowest(x, -1)), axis=dim, keepdims=keepdim)
 
@@ -93,7 +97,10 @@ def amax(
 def amin(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Mask = None
 ) -> Tensor:
-    """Smallest element kept over dim, equal ones sharing the gradient. Result: reduced shape."""
+    """Smallest element kept over dim, equal ones sharing the gradient. Result: reduced shape.
+
+    Real.
+    """
     x = _cast(input, dtype)
     return ops.amin(_filled(x, _kept(x, mask), _lowest(x, 1)), axis=dim, keepdims=keepdim)
 
@@ -201,7 +208,7 @@ def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *,
     correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Mask = None,
 ) -> Tensor:  # fmt: skip
-    """Square root of var, with its parameters."""
+    """Square root of var, with its parameters. Result: reduced shape, real."""
     return ops.sqrt(
         var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
     )
@@ -210,11 +217,14 @@ def std(
 def logsumexp(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Mask = None
 ) -> Tensor:
-    """log of the sum of exp over what is kept, -inf of nothing. Result: reduced shape, floating."""
+    """log of the sum of exp over what is kept, -inf of nothing.
+
+    Result: reduced shape, floating or complex.
+    """
     x = _cast(input, dtype)
-    x = x if x._a.dtype.kind == "f" else ops.cast(x, dtype=dtypes.get_default_dtype())
+    x = x if x._a.dtype.kind in "fc" else ops.cast(x, dtype=dtypes.get_default_dtype())
     return ops.logsumexp(
-        _filled(x, _kept(x, mask), _lowest(x, -1)), axis=wrap_all(dim, x.ndim), keepdims=keepdim
+        _filled(x, _kept(x, mask), -math.inf), axis=wrap_all(dim, x.ndim), keepdims=keepdim
     )
 
 
@@ -222,7 +232,10 @@ def logaddexp(
     input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Mask = None,
     other_mask: Mask = None,
 ) -> Tensor:  # fmt: skip
-    """log(exp(input) + exp(other)), a masked-out element counting as -inf. Result: broadcast."""
+    """log(exp(input) + exp(other)), a masked-out element counting as -inf. Result: broadcast.
+
+    Floating or complex.
+    """
     x, y = _cast(input, dtype), _cast(other, dtype)
     return ops.logaddexp(
         _filled(x, _kept(x, input_mask), -math.inf), _filled(y, _kept(y, other_mask), -math.inf)
@@ -245,20 +258,27 @@ def _along(
     return function
 
 
-cumsum = _along("cumsum", 0, "Running sum of what is kept along dim. Result: shape of input.")
-cumprod = _along("cumprod", 1, "Running product of what is kept along dim. Result: as input.")
+cumsum = _along(
+    "cumsum", 0, "Running sum of what is kept along dim. Result: as input, int64 of ints."
+)
+cumprod = _along(
+    "cumprod", 1, "Running product of what is kept along dim. Result: as input, int64 of ints."
+)
 softmax = _along(
     "softmax",
     -math.inf,
-    "softmax along dim over what is kept, 0 elsewhere; NaN where nothing is. Result: as input.",
+    "softmax along dim over what is kept, 0 elsewhere; NaN where nothing is. Floating.",
 )
 log_softmax = _along(
     "log_softmax",
     -math.inf,
-    "log of softmax along dim, -inf where masked out; NaN where nothing is kept. Result: as input.",
+    "log of softmax along dim, -inf where masked out; NaN where nothing is kept. Floating.",
 )
 softmin = _along(
-    "softmax", math.inf, "softmax(-input) along dim over what is kept.", lambda x: ops.negative(x)
+    "softmax",
+    math.inf,
+    "softmax(-input) along dim over what is kept. Floating, shape as input.",
+    lambda x: ops.negative(x),
 )
 
 
@@ -266,7 +286,10 @@ def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
     mask: Mask = None,
 ) -> Tensor:  # fmt: skip
-    """input over the norm (at least eps) of what is kept along dim, 0 where masked out."""
+    """input over the norm (at least eps) of what is kept along dim, 0 where masked out.
+
+    Floating or complex.
+    """
     x = _cast(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return ops.divide(_filled(x, _kept(x, mask), 0), ops.clip_low(size, eps))
@@ -277,3 +300,4 @@ __all__ = [
     "logsumexp", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum",
     "var",
 ]  # fmt: skip
+sourced(((name, globals()[name]) for name in __all__), "masked.")

@@ -5,7 +5,7 @@ torch.manual_seed.
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import weakref
 from typing import Any
 
@@ -18,6 +18,11 @@ from gradhook.kernels.launch import C_TYPES
 _alive: weakref.WeakSet[Generator] = weakref.WeakSet()
 
 
+def _drawn_seed() -> int:
+    """63 bits of the system's randomness."""
+    return int.from_bytes(os.urandom(8)) >> 1
+
+
 class Generator:
     """A stream of random numbers. device: "cpu" (NumPy's PCG64) or "cuda" (CuPy's generator of
     that device).
@@ -27,20 +32,28 @@ class Generator:
         self.device = backend.device(device)
         self._seed = 0
         self._draws = 0  # from the streams of devices
-        self.manual_seed(secrets.randbits(63))
+        self.manual_seed(_drawn_seed())
         _alive.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream anew. seed: any int."""
         self._seed = int(seed)
-        self._bits = np.random.Generator(np.random.PCG64(self._seed % 2**64))
+        self._cpu_bits: Any = None
         self._device_bits: dict[int, Any] = {}
         self._masks = 0  # dropout masks drawn on devices: the stream of the next one
         return self
 
+    @property
+    def _bits(self) -> np.random.Generator:
+        """The CPU stream, made on first use: NumPy imports its random numbers only then."""
+        if self._cpu_bits is None:
+            self._cpu_bits = np.random.Generator(np.random.PCG64(self._seed % 2**64))
+        found: np.random.Generator = self._cpu_bits
+        return found
+
     def seed(self) -> int:
         """Start from a seed of the system's randomness, and return it."""
-        self.manual_seed(secrets.randbits(63))
+        self.manual_seed(_drawn_seed())
         return self._seed
 
     def initial_seed(self) -> int:

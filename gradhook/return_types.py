@@ -157,6 +157,21 @@ class linalg_lstsq(NamedTuple):
     singular_values: Any
 
 
+class linalg_ldl_factor(NamedTuple):
+    """Result of linalg.ldl_factor."""
+
+    LD: Any
+    pivots: Any
+
+
+class linalg_ldl_factor_ex(NamedTuple):
+    """Result of linalg.ldl_factor_ex."""
+
+    LD: Any
+    pivots: Any
+    info: Any
+
+
 class linalg_lu(NamedTuple):
     """Result of linalg.lu."""
 

@@ -35,7 +35,7 @@ class Stream:
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         self.device = backend.resolved("cuda" if device is None else device)
         module = _cupy_on(self.device)
-        with module.cuda.Device(self.device.index):
+        with self.place:
             self.cupy = module.cuda.Stream(non_blocking=True, priority=priority)
         self._outer: list[tuple[int, Any]] = []
 
@@ -56,9 +56,15 @@ class Stream:
         """Whether it is its device's default stream."""
         return self.cupy.ptr in DEFAULT_POINTERS
 
+    @property
+    def place(self) -> Any:
+        """A context in which its device is the current one: every device's default stream has the
+        same pointer, which means that of the current device."""
+        return backend.cupy().cuda.Device(self.device.index)
+
     def use(self) -> None:
         """Make its device and itself the current ones, for good."""
-        backend.cupy().cuda.Device(self.device.index).use()
+        self.place.use()
         self.cupy.use()
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -70,7 +76,8 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Work queued here later waits for the event; the host does not."""
         if event.cupy is not None:
-            self.cupy.wait_event(event.cupy)
+            with self.place:
+                self.cupy.wait_event(event.cupy)
 
     def wait_stream(self, stream: Stream) -> None:
         """Work queued here later waits for what is queued on the other stream now."""
@@ -78,11 +85,13 @@ class Stream:
 
     def synchronize(self) -> None:
         """The host waits for all work queued here."""
-        self.cupy.synchronize()
+        with self.place:
+            self.cupy.synchronize()
 
     def query(self) -> bool:
         """Whether all work queued here is done."""
-        return bool(self.cupy.done)
+        with self.place:
+            return bool(self.cupy.done)
 
     def __enter__(self) -> Self:
         current = current_stream(self.device)
@@ -97,10 +106,9 @@ class Stream:
         tb: TracebackType | None,
     ) -> None:
         index, stream = self._outer.pop()
-        module = backend.cupy()
-        module.cuda.Device(self.device.index).use()
+        self.place.use()
         stream.use()
-        module.cuda.Device(index).use()
+        backend.cupy().cuda.Device(index).use()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
@@ -121,19 +129,34 @@ def _cupy_on(device: backend.device) -> Any:
 
 
 class Event:
-    """A point in a stream's work. enable_timing: for elapsed_time. DeviceError without CUDA."""
+    """A point in a stream's work, on the device of the stream that first records it; done before
+    that. enable_timing: for elapsed_time. DeviceError without CUDA.
+    """
 
-    __slots__ = ("cupy", "timing")
+    __slots__ = ("cupy", "device", "options")
+
+    cupy: Any
+    device: backend.device | None
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
-        module = backend.cupy()
-        self.timing = enable_timing
-        self.cupy: Any = module.cuda.Event(block=blocking, disable_timing=not enable_timing)
+        backend.resolved("cuda")
+        self.options = {"block": blocking, "disable_timing": not enable_timing}
+        self.cupy = self.device = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Mark what is queued on the stream (the current one) so far."""
+        """Mark what is queued on the stream (the current one) so far. Errors: RuntimeError for a
+        stream of another device than before."""
         stream = current_stream() if stream is None else stream
-        self.cupy.record(stream.cupy)
+        with stream.place:
+            if self.cupy is None:
+                self.cupy = backend.cupy().cuda.Event(**self.options)
+                self.device = stream.device
+            elif self.device != stream.device:
+                raise RuntimeError(
+                    f"Event device {self.device} does not match recording stream's device "
+                    f"{stream.device}; make an event a device"
+                )
+            self.cupy.record(stream.cupy)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Work queued later on the stream (the current one) waits for this event."""
@@ -141,16 +164,20 @@ class Event:
 
     def query(self) -> bool:
         """Whether all marked work is done."""
-        return bool(self.cupy.done)
+        return self.cupy is None or bool(self.cupy.done)
 
     def synchronize(self) -> None:
         """The host waits for the marked work."""
-        self.cupy.synchronize()
+        if self.cupy is not None:
+            self.cupy.synchronize()
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this event to another. Errors: ValueError without enable_timing."""
-        if not (self.timing and end.timing):
+        """Milliseconds from this event to another. Errors: ValueError without enable_timing or for
+        an event that was never recorded."""
+        if self.options["disable_timing"] or end.options["disable_timing"]:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self.cupy is None or end.cupy is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         return float(backend.cupy().cuda.get_elapsed_time(self.cupy, end.cupy))
 
 
@@ -312,3 +339,43 @@ def copy_from_host(copy: HostCopy, device: backend.device) -> tuple[Any, Event]:
         event = side.record_event()
     hold(event, (array, host))
     return array, event
+
+
+def pinned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy of a NumPy array in page-locked memory of CuPy's pool, contiguous."""
+    buffer = backend.cupy().cuda.alloc_pinned_memory(max(array.nbytes, 1))
+    copy: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, buffer)
+    copy[...] = array
+    return copy
+
+
+class Upload:
+    """A NumPy array's copy on a device, perhaps still under way on the side stream.
+
+    It lies in memory that the side stream's pool gave, so it waits for no work of other streams;
+    that memory goes back once the stream that took the array has done with it.
+    """
+
+    __slots__ = ("_array", "device", "event")
+
+    def __init__(self, host: np.ndarray[Any, Any], device: backend.device) -> None:
+        self.device = device
+        side, source = copy_stream(device, "h2d"), pinned_copy(host)
+        backend.count_transfer(source.nbytes, "h2d")
+        with side:
+            self._array = backend.cupy().empty(source.shape, source.dtype)
+            self._array.data.copy_from_host_async(source.ctypes.data, source.nbytes, side.cupy)
+        self.event = side.record_event()
+        hold(self.event, (self._array, source))
+
+    def array(self) -> Any:
+        """The array, for the device's current stream, which waits for the copy."""
+        stream = current_stream(self.device)
+        stream.wait_event(self.event)
+        return guarded(self._array, stream) if self._array.nbytes else self._array
+
+
+def upload(array: np.ndarray[Any, Any], device: backend.device) -> Upload:
+    """Start a copy of a NumPy array to a device, through pinned memory. The host waits for
+    nothing; the array may be written at once."""
+    return Upload(array, device)

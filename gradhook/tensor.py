@@ -135,7 +135,7 @@ class Tensor(TensorHistory):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return int(self._a.data.ptr if self.is_cuda else self._a.__array_interface__["data"][0])
+        return backend.address(self._a)
 
     # ---- values ----------------------------------------------------------------------------
     def storage(self) -> Storage:

@@ -71,8 +71,9 @@ __device__ __forceinline__ float random_element(unsigned long long seed, unsigne
 // 0 with probability p, else 1 / (1 - p).
 template <typename F>
 __device__ __forceinline__ F dropout_factor(unsigned long long seed, unsigned long long offset,
-                                            long long i, float p) {
-    return random_element(seed, offset, i) >= p ? F(1) / (F(1) - F(p)) : F(0);
+                                            long long i, double p) {
+    const bool kept = random_element(seed, offset, i) >= static_cast<float>(p);
+    return kept ? F(1) / (F(1) - F(p)) : F(0);
 }
 
 }  // namespace gradhook

@@ -1,6 +1,6 @@
 // Steps of optimizers over a table of tensors: all parameters of a dtype in one launch.
 // A table goes by value, within CUDA's 4 KB of arguments, so no pointer is copied to the device.
-// The formulas they must equal: gradhook/optim/sgd.py and adam.py, nn/utils/clip_grad.py.
+// The formulas they must equal: `move` in the files of gradhook/optim, nn/utils/clip_grad.py.
 
 namespace gradhook {
 
@@ -19,53 +19,117 @@ struct TensorTable {
     }
 };
 
-template <typename F>
-struct SgdStep {
-    F rate, decay, momentum, share;  // share: 1 - dampening, or 1 where the buffer starts
-    int nesterov, maximize, has_buffer, starts;
-};
+// A step that treats every element alike: move(p, g, s) gives the new parameter from the parameter,
+// its gradient and its state s, which it changes. n.keep is what is left of the parameter before,
+// n.decay of it joins the gradient.
+template <int arrays, typename T, typename F, typename Table, typename Step, typename Move>
+__device__ __forceinline__ void elementwise(
+    const Table& table, int t, long long i, const Step& n, Move move) {
+    F p = static_cast<F>(table.template at<T>(0, t, i));
+    F g = static_cast<F>(table.template at<T>(1, t, i));
+    F s[arrays > 2 ? arrays - 2 : 1];
+    for (int k = 0; k < arrays - 2; ++k) s[k] = static_cast<F>(table.template at<T>(2 + k, t, i));
+    if (n.maximize) g = -g;
+    if (n.decay != F(0)) g = g + p * n.decay;
+    p = move(p * n.keep, g, s);
+    for (int k = 0; k < arrays - 2; ++k) table.template at<T>(2 + k, t, i) = static_cast<T>(s[k]);
+    table.template at<T>(0, t, i) = static_cast<T>(p);
+}
 
-template <typename T, typename F, typename Table>
-__device__ __forceinline__ void sgd(const Table& table, int t, long long i, SgdStep<F> step) {
-    const F p = static_cast<F>(table.template at<T>(0, t, i));
-    F d = static_cast<F>(table.template at<T>(1, t, i));
-    if (step.maximize) d = -d;
-    if (step.decay != F(0)) d = p * step.decay + d;
-    if (step.has_buffer) {
-        T& place = table.template at<T>(2, t, i);
-        const F b = step.starts ? d : static_cast<F>(place) * step.momentum + d * step.share;
-        place = static_cast<T>(b);
-        d = step.nesterov ? d + b * step.momentum : b;
-    }
-    table.template at<T>(0, t, i) = static_cast<T>(p - d * step.rate);
+// The larger one; NaN if either is.
+template <typename F>
+__device__ __forceinline__ F larger(F a, F b) {
+    return a > b || a != a ? a : b;
 }
 
 template <typename F>
-struct AdamStep {
-    F rate, keep, decay, beta1, beta2, eps;  // rate, eps: with the bias corrections; keep: of p
-    int maximize, amsgrad;
-};
+__device__ __forceinline__ F sign(F x) {
+    return x > F(0) ? F(1) : x < F(0) ? F(-1) : x;
+}
 
-template <typename T, typename F, typename Table>
-__device__ __forceinline__ void adam(const Table& table, int t, long long i, AdamStep<F> step) {
-    const F p = static_cast<F>(table.template at<T>(0, t, i));
-    F g = static_cast<F>(table.template at<T>(1, t, i));
-    if (step.maximize) g = -g;
-    if (step.decay != F(0)) g = g + p * step.decay;
-    F m = static_cast<F>(table.template at<T>(2, t, i));
-    F v = static_cast<F>(table.template at<T>(3, t, i));
-    m = m + (g - m) * (F(1) - step.beta1);
-    v = v * step.beta2 + g * g * (F(1) - step.beta2);
-    table.template at<T>(2, t, i) = static_cast<T>(m);
-    table.template at<T>(3, t, i) = static_cast<T>(v);
-    if (step.amsgrad) {
-        T& place = table.template at<T>(4, t, i);
-        const F top = static_cast<F>(place);
-        v = v > top || v != v ? v : top;
-        place = static_cast<T>(v);
+// State: the buffer with momentum, which holds nothing where it starts.
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F sgd(F p, F g, F* s, const Step& n) {
+    if (states > 0) {
+        s[0] = n.starts ? g : s[0] * n.momentum + g * n.share;
+        g = n.nesterov ? g + s[0] * n.momentum : s[0];
     }
-    table.template at<T>(0, t, i) =
-        static_cast<T>(p * step.keep - m / (sqrt(v) + step.eps) * step.rate);
+    return p - g * n.rate;
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F adam(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] + (g - s[0]) * n.share1;
+    s[1] = s[1] * n.beta2 + g * g * n.share2;
+    if (n.amsgrad) s[states - 1] = larger(s[1], s[states - 1]);
+    return p - s[0] / (sqrt(s[states - 1]) + n.eps) * n.rate;
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F nadam(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] + (g - s[0]) * n.share1;
+    s[1] = s[1] * n.beta2 + g * g * n.share2;
+    return p - (g * n.grad_rate + s[0] * n.mean_rate) / (sqrt(s[1] / n.unbias) + n.eps);
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F radam(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] + (g - s[0]) * n.share1;
+    s[1] = s[1] * n.beta2 + g * g * n.share2;
+    return p - s[0] / (n.rectified ? sqrt(s[1]) + n.eps : F(1)) * n.rate;
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F adamax(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] + (g - s[0]) * n.share1;
+    s[1] = larger(s[1] * n.beta2, (g < F(0) ? -g : g) + n.eps);
+    return p - s[0] / s[1] * n.rate;
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F adagrad(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] + g * g;
+    return p - g / (sqrt(s[0]) + n.eps) * n.rate;
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F adadelta(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] * n.rho + g * g * n.share;
+    const F d = sqrt(s[1] + n.eps) / sqrt(s[0] + n.eps) * g;
+    s[1] = s[1] * n.rho + d * d * n.share;
+    return p - d * n.rate;
+}
+
+// State: the mean square, the buffer with momentum, and the mean where it is centred.
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F rmsprop(F p, F g, F* s, const Step& n) {
+    s[0] = s[0] * n.alpha + g * g * n.share;
+    F square = s[0];
+    if (n.centered) {
+        F& mean = s[states - 1];
+        mean = mean + (g - mean) * n.share;
+        square = square - mean * mean;
+    }
+    F d = g / (sqrt(square) + n.eps);
+    if (n.momentum > F(0)) d = s[states > 1 ? 1 : 0] = s[states > 1 ? 1 : 0] * n.momentum + d;
+    return p - d * n.rate;
+}
+
+// State: the gradient before, and the step size.
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F rprop(F p, F g, F* s, const Step& n) {
+    const F turn = g * s[0];
+    const F size = s[1] * (turn > F(0) ? n.grow : turn < F(0) ? n.shrink : turn + F(1));
+    s[0] = turn < F(0) ? F(0) : g;
+    s[1] = size < n.least ? n.least : size > n.most ? n.most : size;
+    return p - sign(s[0]) * s[1];
+}
+
+template <int states, typename F, typename Step>
+__device__ __forceinline__ F asgd(F p, F g, F* s, const Step& n) {
+    p = p - g * n.rate;
+    s[0] = n.mu == F(1) ? p : s[0] + (p - s[0]) * n.mu;
+    return p;
 }
 
 template <typename T, typename F, typename Table>

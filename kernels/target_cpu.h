@@ -14,9 +14,11 @@ namespace gradhook {
 
 using std::erf;
 using std::exp;
+using std::fabs;
 using std::isinf;
 using std::isnan;
 using std::log;
+using std::log1p;
 using std::sqrt;
 using std::tanh;
 
@@ -51,6 +53,15 @@ struct Row {
         for (long long i = 0; i < length; ++i) value = combine(value, element(i));
         return value;
     }
+    template <typename Value, typename Combine, typename Element, typename Put>
+    void scan(bool from_end, Combine combine, Value neutral, Element element, Put put) const {
+        Value value = neutral;
+        for (long long k = 0; k < length; ++k) {
+            const long long i = from_end ? length - 1 - k : k;
+            value = combine(value, element(i));
+            put(i, value);
+        }
+    }
 };
 
 template <typename F, typename Body>
@@ -59,6 +70,11 @@ inline void for_each_row(long long rows, long long length, Body body) {
         const Row<F> row{r, length};
         body(row);
     }
+}
+
+template <typename F, typename Body>
+inline void for_each_lane(long long rows, long long length, Body body) {
+    for_each_row<F>(rows, length, body);
 }
 
 template <typename F, typename Value, typename Combine, typename Each, typename Last>
@@ -134,6 +150,11 @@ inline F sum_everywhere(const F* values, long long n) {
 inline long long number_of_blocks() { return 1; }
 
 inline bool is_first_thread() { return true; }
+
+template <typename T, typename F>
+inline void add_to(T* where, F value) {
+    *where = static_cast<T>(static_cast<F>(*where) + value);
+}
 
 template <typename Count>
 inline void count_up(Count* where) { *where += Count(1); }

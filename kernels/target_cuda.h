@@ -33,6 +33,15 @@ __device__ __forceinline__ Value from_lane(Value value, int distance) {
     return it.value;
 }
 
+// A lane's value `distance` lanes below this one, its own where there is none.
+template <typename Value>
+__device__ __forceinline__ Value from_lane_below(Value value, int distance) {
+    Words<Value> it(value);
+    for (unsigned k = 0; k < sizeof(Value) / 4; ++k)
+        it.words[k] = __shfl_up_sync(0xffffffffu, it.words[k], distance);
+    return it.value;
+}
+
 // What another block wrote, past this processor's own cache.
 template <typename Value>
 __device__ __forceinline__ Value from_block(const Value* place) {
@@ -70,6 +79,43 @@ __device__ __forceinline__ Value reduce_block(Value value, Value neutral, Combin
     return reduce_warp(value, combine);
 }
 
+// Waits for all threads that work on a row, and shows each what the others wrote.
+__device__ __forceinline__ void sync_row() {
+    if (blockDim.x == 32) __syncwarp();
+    else __syncthreads();
+}
+
+// The combination of the values of this lane and those below, in each lane.
+template <typename Value, typename Combine>
+__device__ __forceinline__ Value scan_warp(Value value, Combine combine) {
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const Value before = from_lane_below(value, distance);
+        if (static_cast<int>(threadIdx.x % 32) >= distance) value = combine(before, value);
+    }
+    return value;
+}
+
+// The same over the threads of a block or, where blockDim.x is 32, of a warp; before: what came
+// earlier, which becomes the combination of all. blockDim.y is 1 for a block.
+template <typename Value, typename Combine>
+__device__ __forceinline__ Value scan_group(Value value, Value& before, Value neutral,
+                                            Combine combine) {
+    __shared__ unsigned long long room[33 * ((sizeof(Value) + 7) / 8)];
+    Value* ends = reinterpret_cast<Value*>(room) + threadIdx.y * (blockDim.x == 32);
+    const unsigned warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    value = scan_warp(value, combine);
+    if (threadIdx.x % 32 == 31) ends[warp] = value;
+    sync_row();
+    Value carried = before;
+    for (unsigned k = 0; k < warps; ++k) {
+        if (k == warp) value = combine(carried, value);
+        carried = combine(carried, ends[k]);
+    }
+    before = carried;
+    sync_row();
+    return value;
+}
+
 // The combination over the whole grid: last(total) is called once, by the block that ends last,
 // which adds the blocks' values in order, so the bits do not depend on the schedule.
 // partials: one Value a block; arrived: 0 before, 0 after.
@@ -96,9 +142,9 @@ __device__ __forceinline__ void reduce_grid(Value value, Value neutral, Combine 
     }
 }
 
-// ---- rows: a warp a row (blockDim = 32 x rows), or a block a row (blockDim.y = 1)
+// ---- rows: a warp a row (blockDim = 32 x rows), a block a row (blockDim.y = 1), or a thread
 
-template <typename F>
+template <typename F, bool alone = false>
 struct Row {
     using Sum = F;
     long long number, length;
@@ -110,7 +156,8 @@ struct Row {
     // Writes element(i) to every i of the row.
     template <typename Operand, typename Element>
     __device__ __forceinline__ void store(const Operand& out, Element element) const {
-        for (long long i = threadIdx.x; i < length; i += blockDim.x)
+        const unsigned step = alone ? 1 : blockDim.x;
+        for (long long i = alone ? 0 : threadIdx.x; i < length; i += step)
             out.put(number, i, element(i));
     }
     // The combination of element(i) over the row, known to all that work on it.
@@ -118,12 +165,34 @@ struct Row {
     __device__ __forceinline__ Value reduce(Combine combine, Value neutral,
                                             Element element) const {
         Value value = neutral;
-        for (long long i = threadIdx.x; i < length; i += blockDim.x)
+        const unsigned step = alone ? 1 : blockDim.x;
+        for (long long i = alone ? 0 : threadIdx.x; i < length; i += step)
             value = combine(value, element(i));
-        if (blockDim.x == 32) return reduce_warp(value, combine);
-        return reduce_block(value, neutral, combine);
+        if constexpr (alone) return value;
+        else if (blockDim.x == 32) return reduce_warp(value, combine);
+        else return reduce_block(value, neutral, combine);
+    }
+    // put(i, the combination of element(j) for all j up to i), or from the end down to i.
+    template <typename Value, typename Combine, typename Element, typename Put>
+    __device__ __forceinline__ void scan(bool from_end, Combine combine, Value neutral,
+                                         Element element, Put put) const {
+        Value before = neutral;
+        const unsigned step = alone ? 1 : blockDim.x;
+        for (long long begin = 0; begin < length; begin += step) {
+            const long long k = begin + (alone ? 0 : threadIdx.x);
+            const long long i = from_end ? length - 1 - k : k;
+            Value value = k < length ? element(i) : neutral;
+            if constexpr (alone) before = value = combine(before, value);
+            else value = scan_group(value, before, neutral, combine);
+            if (k < length) put(i, value);
+        }
+        if constexpr (!alone) sync_row();
     }
 };
+
+// A row that one thread works on.
+template <typename F>
+using Lane = Row<F, true>;
 
 // Calls body(row) for every row below `rows`, each of `length` elements; sums are made in F.
 template <typename F, typename Body>
@@ -134,6 +203,13 @@ __device__ __forceinline__ void for_each_row(long long rows, long long length, B
         const Row<F> row{r, length};
         body(row);
     }
+}
+
+// The same with a thread a row: for many rows whose neighbours lie side by side in memory.
+// blockDim.y is 1.
+template <typename F, typename Body>
+__device__ __forceinline__ void for_each_lane(long long rows, long long length, Body body) {
+    for_each_element(rows, [&](long long r) { body(Lane<F>{r, length}); });
 }
 
 // The combination of each(row) over all rows: last(total) once, as in reduce_grid. each(row) is
@@ -284,6 +360,29 @@ __device__ __forceinline__ F sum_everywhere(const F* values, long long n) {
 __device__ __forceinline__ long long number_of_blocks() { return gridDim.x; }
 
 __device__ __forceinline__ bool is_first_thread() { return blockIdx.x + threadIdx.x == 0; }
+
+// *where += value, with others that do so.
+template <typename T, typename F>
+__device__ __forceinline__ void add_to(T* where, F value) {
+    if constexpr (sizeof(T) >= 4) {
+        atomicAdd(where, static_cast<T>(value));
+    } else {  // a half of a word
+        auto* word = reinterpret_cast<unsigned*>(reinterpret_cast<size_t>(where) & ~size_t(3));
+        const unsigned shift = reinterpret_cast<size_t>(where) & 2 ? 16 : 0;
+        unsigned seen = *word, expected;
+        do {
+            expected = seen;
+            union {
+                unsigned short bits;
+                T number;
+            } half{static_cast<unsigned short>(expected >> shift)};
+            half.number = static_cast<T>(static_cast<F>(half.number) + value);
+            const unsigned changed = (expected & ~(0xffffu << shift)) |
+                                     static_cast<unsigned>(half.bits) << shift;
+            seen = atomicCAS(word, expected, changed);
+        } while (seen != expected);
+    }
+}
 
 template <typename Count>
 __device__ __forceinline__ void count_up(Count* where) { atomicAdd(where, Count(1)); }

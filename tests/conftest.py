@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 
 import pytest
@@ -21,3 +22,11 @@ os.environ.setdefault("GRADHOOK_DEVICE", "cpu")
 def _quiet_arithmetic() -> None:
     """`filterwarnings = error` stands before gradhook's own filter: log(0) is -inf, no error."""
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradhook\.")
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """Layers start with the same numbers in every run of a test, whatever ran before it."""
+    random = sys.modules.get("gradhook.random")
+    if random is not None:
+        random.manual_seed(0)

@@ -67,7 +67,10 @@ def functions_stub() -> str:
     head = (
         HEAD + "import builtins\nfrom collections.abc import Callable\nfrom typing import Any\n\n"
     )
-    head += "from gradhook.tensor import Tensor\n\n"
+    head += "from gradhook.ops.table import Op\nfrom gradhook.tensor import Tensor\n\n"
+    head += "class Signature:\n    def __init__(self, row: Op) -> None: ...\n"
+    head += "def public(row: Op, s: Signature, out: bool = False) -> Callable[..., Any]: ...\n"
+    head += "def in_place(row: Op, s: Signature) -> Callable[..., Any]: ...\n"
     head += 'def table_functions(namespace: str = "") -> dict[str, Callable[..., Any]]: ...\n'
     table = functions.table_functions()
     return head + "".join(definition(n, table[n]) for n in sorted(table))

@@ -13,15 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradhook.ops.table import TABLE
+
 ROOT = Path(__file__).resolve().parent.parent
 if not (ROOT / "bench" / "rows.py").is_file():
     pytest.skip("bench/ is not in this copy of the sources", allow_module_level=True)
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-compare, environment, hook_rows, raw, rows, table = (
+compare, environment, hook_rows, op_rows, raw, rows, table = (
     importlib.import_module(f"bench.{name}")
-    for name in ("compare", "environment", "hook_rows", "raw", "rows", "table")
+    for name in ("compare", "environment", "hook_rows", "op_rows", "raw", "rows", "table")
 )
 SHORT = {  # the long rows, with less to do
     rows.ROWS[0].name: (rows.chain(False, length=20), lambda: raw.chain(20)),
@@ -129,6 +131,27 @@ def test_gradhook_bench_writes_a_table_json_and_a_picture_from_any_folder(tmp_pa
     assert (out / "bench.png").read_bytes().startswith(b"\x89PNG")
     underneath = json.loads((out / "pytest-benchmark.json").read_text("utf-8"))
     assert len(underneath["benchmarks"]) == 1
+
+
+@pytest.mark.parametrize("name", ["exp", "multiply", "sum", "where", "cumsum", "layer_norm", "dot"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_an_op_and_its_numpy_calls_compute_the_same_gradients(name, size):
+    sample = op_rows.samples(name)[size].get(name)
+    if sample is None:
+        pytest.skip("has no large sample")
+    copies = 3 if op_rows.is_chain(TABLE[name], sample) else 1
+    found = op_rows.recorded_step(name, sample, copies)()
+    expected = op_rows.raw_step(TABLE[name], sample, copies)()
+    for t, g in zip(found, expected, strict=True):
+        np.testing.assert_allclose(t.numpy(), g, rtol=1e-6)
+
+
+def test_the_rows_of_ops_are_printed(capsys):
+    assert op_rows.run("cumprod", rounds=1) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"cumprod +[\d.]+ us +[\d.]+ us +[\d.]+", printed)
+    assert "small: 1 of 1 ops within 3.0" in printed or "small: 0 of 1" in printed
+    assert "ns an element touched" in printed
 
 
 def test_the_container_is_built_from_files_that_are_here():

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import warnings
-from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +10,6 @@ import pytest
 import gradhook
 from gradhook import autograd, nn
 from gradhook.autograd.graph import register_multi_grad_hook
-from gradhook.nn import functional as F
-
-cpu_only = pytest.mark.cpu_only
 
 
 def leaf(*values: float) -> gradhook.Tensor:
@@ -223,7 +216,7 @@ def test_20_writes_into_memory_that_overlaps_itself_are_refused(write):
         write(t)
 
 
-@cpu_only(reason="a NumPy array is an array of the CPU tensors' own library")
+@pytest.mark.cpu_only(reason="a NumPy array is an array of the CPU tensors' own library")
 def test_21_an_array_of_the_tensors_library_is_a_constant_operand():
     x = gradhook.tensor([2.0], device="cpu", requires_grad=True)
     (x * np.array([3.0], np.float32)).sum().backward()
@@ -266,98 +259,3 @@ def test_29_multi_grad_hooks_take_leaves_under_grad_and_the_root_itself():
     root.backward(retain_graph=True)
     autograd.grad(root, x)
     assert calls == [[1, [1], [2]]] * 2
-
-
-@pytest.mark.parametrize(
-    ("shape", "target", "smoothing"),
-    [((2, 3), [0, 1], 0.0), ((2, 3), [0, 1], 0.1), ((2, 3, 2), [[0, 1], [1, 0]], 0.0)],
-)
-def test_46_cross_entropy_is_one_node_before_the_scores(shape, target, smoothing):
-    x = gradhook.ones(shape, requires_grad=True) * 1
-    loss = F.cross_entropy(x, gradhook.tensor(target), label_smoothing=smoothing)
-    assert loss.grad_fn.name() == "NllLossBackward0"
-    assert loss.grad_fn.next_functions[0][0] is x.grad_fn
-
-
-def test_47_a_class_weight_may_require_grad():
-    x = gradhook.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0]], dtype=gradhook.float64)
-    target, values = gradhook.tensor([0, 1]), [1.0, 2.0, 3.0]
-    for loss in (F.cross_entropy, F.nll_loss, F.multi_margin_loss):
-        weight = gradhook.tensor(values, dtype=gradhook.float64, requires_grad=True)
-        assert autograd.gradcheck(lambda w, loss=loss: loss(x, target, weight=w), weight)
-
-
-def test_48_transformers_do_not_read_masks_and_padding_has_values():
-    layer, hints = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), []
-    encoder = nn.TransformerEncoder(layer, 1).eval()
-    encoder.layers[0].register_forward_pre_hook(
-        lambda m, args, kwargs: hints.append(kwargs["is_causal"]), with_kwargs=True
-    )
-    x = gradhook.ones(1, 3, 4)
-    encoder(x, mask=nn.Transformer.generate_square_subsequent_mask(3))
-    with gradhook.no_grad():
-        y = encoder(x, src_key_padding_mask=gradhook.tensor([[False, False, True]]))
-    assert hints[0] is False and bool((y[0, 2] != 0).any())
-
-
-OUTSIDE = {
-    "a label": lambda x: F.cross_entropy(x, gradhook.tensor([5])),
-    "a variance": lambda x: F.gaussian_nll_loss(x, x, -x),
-    "an index": lambda x: F.max_unpool1d(x, gradhook.tensor([[0, 1, 99]]), 2),
-    "an offset": lambda x: F.embedding_bag(gradhook.tensor([0, 0]), x, gradhook.tensor([1])),
-}
-
-
-@pytest.mark.parametrize("what", OUTSIDE)
-def test_50_values_are_checked_on_the_cpu_only(what):
-    x = gradhook.ones(1, 3)
-    error = pytest.raises((IndexError, ValueError, RuntimeError))
-    with nullcontext() if x.is_cuda else error:
-        OUTSIDE[what](x)
-
-
-# ---- the page
-
-
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "deviations.md"
-TEXT = PAGE.read_text("utf-8") if PAGE.is_file() else ""
-ROWS = {
-    int(number): re.findall(r"([\w/]+\.py): (test_\w+)", row)
-    for number, row in re.findall(
-        r"^(\d+)\. (.*?)(?=^\d+\. |^## |\Z)", TEXT, re.MULTILINE | re.DOTALL
-    )
-}
-TAKEN_BACK = {
-    int(n) for n in re.findall(r"\d+", "".join(re.findall(r"takes back rows(.*?)\.", TEXT)))
-}
-HERE = {int(name[5:7]): f for name, f in list(globals().items()) if re.match(r"test_\d\d_", name)}
-
-needs_the_page = pytest.mark.skipif(not TEXT, reason="docs/ is not in this copy of the sources")
-
-
-@needs_the_page
-def test_every_row_has_its_test():
-    assert sorted(ROWS) == list(range(1, len(ROWS) + 1))
-    assert len(re.findall(r"^\d+\. ", TEXT, re.MULTILINE)) == len(ROWS)
-    assert set(HERE) <= set(ROWS)
-    for number, places in ROWS.items():
-        assert places or number in HERE, f"row {number} has no test"
-        for file, name in places:
-            defs = Path(__file__).with_name(file).read_text("utf-8")
-            assert re.search(rf"^def {name}\(", defs, re.MULTILINE), f"row {number}: {file}: {name}"
-
-
-@needs_the_page
-@cpu_only(reason="it runs the tests above, also those of the CPU")
-def test_compat_takes_back_the_rows_that_the_page_says_and_no_others():
-    taken = set()
-    for number, test in HERE.items():
-        if not inspect.signature(test).parameters:
-            try:
-                with gradhook.compat("torch"):
-                    test()
-            except (Exception, pytest.fail.Exception):
-                taken.add(number)
-    assert taken == TAKEN_BACK & set(HERE)
-    elsewhere = TAKEN_BACK - set(HERE)  # those test both, with compat("torch") and without
-    assert all({file for file, _ in ROWS[n]} == {"test_compat.py"} for n in elsewhere)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from op_cases import cases
 
 import gradhook.ops.families
 from gradhook.ops.table import TABLE
@@ -64,6 +66,15 @@ def test_the_source_was_read():
     }
 
 
+def test_every_formula_of_the_table_was_read():
+    read = Counter(p.values[0] for p in formulas())
+    for name, row in TABLE.items():
+        held = {id(f) for f in (*row.formulas.values(), *row.joints) if f is not None}
+        assert read[name] == len(held), (
+            f"{name}: {read[name]} formulas in the source, {len(held)} held"
+        )
+
+
 @pytest.mark.parametrize(("name", "formula"), formulas())
 def test_a_formula_is_one_expression_of_table_functions_and_its_parameters(name, formula):
     body = expression(formula)
@@ -90,6 +101,46 @@ def test_a_formula_branches_on_attributes_and_shapes_only(name, formula):
         if isinstance(node, ast.IfExp):
             names = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}
             assert names <= static, f"{name}: branches on {names - static}"
+
+
+def composites() -> list[pytest.param]:
+    """(function, its definition) of every function over table ops."""
+    found = []
+    for path in sorted(OPS.glob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            for d in getattr(node, "decorator_list", []):
+                if isinstance(d, ast.Call) and getattr(d.func, "id", "") == "composite":
+                    found.append(pytest.param(node.name, node, id=node.name))
+    return found
+
+
+def called(node: ast.AST) -> set[str]:
+    """The names N of every xp.N in a text."""
+    return {
+        n.attr
+        for n in ast.walk(node)
+        if isinstance(n, ast.Attribute) and getattr(n.value, "id", None) == "xp"
+    }
+
+
+def test_every_composite_was_read():
+    assert {p.values[0] for p in composites()} == {n for n, row in TABLE.items() if row.composite}
+
+
+@pytest.mark.parametrize(("name", "function"), composites())
+def test_a_composite_uses_functions_of_the_table_alone(name, function):
+    assert sorted(called(function) - set(TABLE)) == [], f"{name}: the table has no such function"
+
+
+def test_a_helper_without_rows_is_reached_by_an_op_that_has_some():
+    """So its gradients of all orders are checked there (tests/test_ops.py)."""
+    uses: dict[str, set[str]] = {name: set() for name in TABLE}
+    for name, node in [p.values for p in (*formulas(), *composites())]:
+        uses[name] |= called(node) & set(TABLE)
+    reached = set(cases())
+    while more := {u for name in reached for u in uses[name]} - reached:
+        reached |= more
+    assert sorted(set(TABLE) - reached) == []
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

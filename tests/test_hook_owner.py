@@ -132,9 +132,9 @@ def test_every_table_is_made_on_demand_and_may_be_rebound(name):
 def test_only_hooks_of_calls_make_calls_look_for_hooks():
     module = nn.Linear(1, 1)
     module.register_state_dict_pre_hook(nothing)
-    assert not module._has_hooks
+    assert not module._hook_kinds
     module.register_forward_hook(nothing)
-    assert module._has_hooks
+    assert module._hook_kinds
 
 
 def test_full_and_legacy_hooks_may_follow_each_other_once_the_table_is_empty():

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "gradhook"
 ENGINE = """api binding carriers completion engine graph graph_task guard hook_notes hooked_views
     host_hooks inplace introspection module_hook_node module_hook_options module_hook_runners
     multi_grad multithreading mutation node_hooks node_streams numbering op_node operands record
+    recorder_scope
     save_on_cpu saved saved_hooks saved_tensor source variable views watch""".split()
 ABOVE_TENSOR = "anomaly forward function functional functional_checks gradcheck".split()
 
@@ -23,14 +24,14 @@ ABOVE_TENSOR = "anomaly forward function functional functional_checks gradcheck"
 LAYERS: list[tuple[str, list[str]]] = [
     (
         "foundations",
-        ["devices", "dtypes", "backend", "memory", "modes", "size", "hooks", "hooks.*"],
+        "devices dtypes backend libraries memory modes size hooks hooks.*".split(),
     ),
     ("state", ["kernels", "kernels.*", "storage", "profiler", "streams", "cuda"]),
     ("ops", ["ops", "ops.*"]),
     ("engine", [f"autograd.{name}" for name in ENGINE]),
     (
         "tensor",
-        ["tensor", "tensor_*", "methods", "printing", "random", "creation", "serialization"],
+        ["tensor", "tensor_*", "methods", "printing", "random", "creation"],
     ),
     (
         "functions",
@@ -40,7 +41,13 @@ LAYERS: list[tuple[str, list[str]]] = [
             "overloads.*",
             "return_types",
             "functions",
+            "custom_ops",
+            "return_checks",
             "special",
+            "sparse",
+            "ndimage",
+            "ndimage.*",
+            "signal",
             "fft",
             "linalg",
             "masked",
@@ -51,7 +58,13 @@ LAYERS: list[tuple[str, list[str]]] = [
         ["autograd", "_C", *[f"autograd.{name}" for name in ABOVE_TENSOR], "device_hooks"],
     ),
     ("nn", ["nn", "nn.*", "optim", "optim.*"]),
-    ("tools", ["func", "func.*", "numpy", "utils", "utils.*", "monitor", "distributed"]),
+    (
+        "tools",
+        [
+            *("func", "func.*", "numpy", "utils", "utils.*", "monitor", "distributed"),
+            *("serialization", "serialization.*", "safetensors", "safetensors.*"),
+        ],
+    ),
     ("root", ["gradhook"]),
     ("commands", ["benchmarks", "info", "demo", "demo.*", "__main__"]),
 ]

@@ -306,9 +306,9 @@ def test_module_lists_and_dicts_register_what_they_hold():
 
 def test_a_module_has_no_hook_tables_until_one_is_asked_for():
     net = nn.ReLU()
-    assert not net._has_hooks and "_forward_hooks" not in net.__dict__
+    assert not net._hook_kinds and "_forward_hooks" not in net.__dict__
     handle = net.register_forward_hook(lambda m, a, o: None)
-    assert net._has_hooks and isinstance(net._forward_hooks, HookTable)
+    assert net._hook_kinds and isinstance(net._forward_hooks, HookTable)
     handle.remove()
     assert len(net._forward_hooks) == 0
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradhook import kernels
-from gradhook.kernels import catalogue, gradient, optimizer, small_product
+from gradhook.kernels import catalogue, gradient, layouts, optimizer, small_product
 from gradhook.kernels.launch import Kernel
 from gradhook.ops.namespace import table_namespace
 
@@ -266,6 +266,105 @@ def test_a_chain_of_device_hooks_and_its_notes(native):
     assert first[7] == 500 and first[16:].sum() == 500 - first[4]
     np.testing.assert_allclose(first[2:4], [g.sum(), (g * g).sum()], rtol=5e-3, atol=0.1)
     np.testing.assert_allclose(second[:2], [-0.25, 0.25], rtol=5e-3)
+
+
+def laid(shape, *axes):
+    """The arguments that end a call of a kernel of rows along these axes."""
+    found = layouts.layout(shape, axes)
+    return (*map(int, found.numbers), 0, found.rows, found.length)
+
+
+def wide_of(dtype):
+    return np.float32 if dtype == np.float16 else dtype
+
+
+def test_a_norm_by_channels_and_all_its_gradients(native):
+    call, dtype = native
+    x, g, out = (random(dtype, 4, 3, 5) for _ in range(3))
+    weight, bias, eps = random(dtype, 3, 1), random(dtype, 3, 1), number(1e-5, dtype)
+    by_weight, by_bias = (np.empty((3, 1), wide_of(dtype)) for _ in range(2))
+    wide = [a.astype("f8") for a in (g, x, weight, bias)]
+    rows = laid(x.shape, 0, 2)
+    call("norm", x, weight, bias, out, eps, 5, 3, *rows)
+    expect(out, XP.batch_norm(*wide[1:], axis=(0, 2), eps=1e-5))
+    call("norm_vjp_all", g, x, weight, out, by_weight, by_bias, eps, 5, 3, 20, *rows)
+    shapes = {"weight_shape": (3, 1), "bias_shape": (3, 1)}
+    reference = XP.layer_norm_vjp(*wide[:3], axis=(0, 2), eps=1e-5, **shapes)
+    for found, expected in zip((out, by_weight, by_bias), reference, strict=True):
+        expect(found.astype(dtype), expected)
+    elementwise = np.empty(x.shape, wide_of(dtype))
+    call("norm_vjp", g, x, weight, out, elementwise, eps, 5, 3, *rows)
+    expect(elementwise, XP.standardize_vjp(*wide[:3], axis=(0, 2), eps=1e-5)[1])
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_variance_and_its_gradient(native, axes):
+    call, dtype = native
+    x = random(dtype, 7, 9)
+    out = np.empty([n for k, n in enumerate(x.shape) if k not in axes], dtype)
+    rows, found = laid(x.shape, *axes), np.empty_like(x)
+    factor = number(2 / (rows[-1] - 1), dtype)
+    wide = x.astype("f8")
+    call("variance", x, out, number(rows[-1] - 1, dtype), 1, *rows)
+    expect(out, wide.std(axis=axes, ddof=1))
+    g = random(dtype, *out.shape)
+    options = {"axis": axes, "correction": 1, "keepdims": False}
+    call("variance_vjp", g, x, out, found, factor, *rows)
+    expect(found, XP.std_vjp(g.astype("f8"), wide, out.astype("f8"), **options))
+    call("variance_vjp", g, x, None, found, factor, *rows)
+    expect(found, XP.var_vjp(g.astype("f8"), wide, **options))
+
+
+def test_running_moments(native):
+    call, dtype = native
+    x, mean, var = random(dtype, 4, 3, 5), random(dtype, 3), abs(random(dtype, 3))
+    found = np.empty_like(mean), np.empty_like(var)
+    call("running_moments", x, mean, var, *found, number(0.1, dtype), *laid(x.shape, 0, 2))
+    wide = [a.astype("f8") for a in (x, mean, var)]
+    for one, expected in zip(
+        found, XP.running_moments(*wide, axis=(0, 2), momentum=0.1), strict=True
+    ):
+        expect(one, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_scans_and_their_gradients(native, axis):
+    call, dtype = native
+    x, g = random(dtype, 4, 6, 5), random(dtype, 4, 6, 5)
+    x[0, 0, 0] = x[3, 5, 4] = 0
+    wide, by, rows = x.astype("f8"), g.astype("f8"), laid(x.shape, axis)
+    out, index = np.empty_like(x), np.empty(x.shape, np.int64)
+    for name in ("cumsum", "reverse_cumsum", "cumprod", "logcumsumexp"):
+        call(name, x, out, *rows)
+        expect(out, getattr(XP, name)(wide, axis=axis))
+    y = out.copy()
+    call("logcumsumexp_vjp", g, x, y, out, *rows)
+    expect(out, XP.logcumsumexp_vjp(by, wide, y.astype("f8"), axis=axis))
+    call("cumprod_vjp", g, x, np.empty(x.shape, wide_of(dtype)), out, *rows)
+    expect(out, XP.cumprod_vjp(by, wide, axis=axis))
+    for name in ("cummax", "cummin"):
+        call(name, x, out, index, *rows)
+        values, places = getattr(XP, name)(x, axis=axis)
+        np.testing.assert_array_equal(out, values)
+        np.testing.assert_array_equal(index, places)
+
+
+def test_what_an_index_picks_and_the_sums_of_it(native):
+    call, dtype = native
+    x, index = random(dtype, 4, 6, 5), RNG.integers(0, 6, (4, 9, 5))
+    out, numbers = np.empty((4, 9, 5), dtype), (180, 9, 5, 6)
+    call("gather", x, index, out, *numbers)
+    np.testing.assert_array_equal(out, np.take_along_axis(x, index, 1))
+    back = np.zeros_like(x)
+    call("scatter_sum", out, index, back, *numbers)
+    expect(back, XP.scatter_zeros(out.astype("f8"), index, axis=1, shape=x.shape))
+    table, at = np.zeros((8, 5), dtype), np.array([3, 1, 3, 2])
+    call("row_sum_at", x[0, :4].copy(), at, table, 20, 4, 5, 8, 2)
+    expect(table, XP.scatter_rows(x[0, :4].astype("f8"), at, shape=(8, 5), skip=2))
+    outside = np.array([[[-1], [6], [5]]])
+    call("gather", x[:1, :, :1].copy(), outside, out, 3, 3, 1, 6)
+    assert np.isnan(out.flat[:3]).tolist() == [True, True, False]
+    call("scatter_sum", np.ones((1, 3, 1), dtype), outside, back, 3, 3, 1, 6)  # writes only at 5
 
 
 def test_kernel_files_know_no_shared_memory_and_no_threads():

@@ -344,3 +344,12 @@ def test_a_joint_formula_gives_what_each_gives_alone_and_saves_no_more_for_one(f
                 gradient.cpu().numpy(), together[k].cpu().numpy(), rtol=1e-12, atol=1e-14
             )
         assert names == kept.get(needed, names)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_group_norm_names_a_parameter_that_is_no_vector_of_its_channels(name):
+    x = gradhook.ones(2, 6, 3)
+    with pytest.raises(
+        RuntimeError, match=rf"{name} of shape \[3\] and input of shape \[2, 6, 3\]"
+    ):
+        F.group_norm(x, 3, **{name: gradhook.ones(3)})

@@ -32,12 +32,12 @@ def tensors(c: Case, complexes: bool = False) -> list:
     return found
 
 
-def check(name: str, c: Case, complexes: bool = False) -> None:
-    """gradcheck and gradgradcheck of an op in its differentiable inputs."""
+def differentiable(name: str, c: Case, complexes: bool = False):
+    """The op as a function of its differentiable inputs alone, and these; None without any."""
     inputs = tensors(c, complexes)
     places = [k for k, t in enumerate(inputs) if t is not None and t.requires_grad]
     if not places or (name in NO_GRADIENT and not TABLE[name].composite):
-        return
+        return None
 
     def run(*moved):
         given = list(inputs)
@@ -46,10 +46,80 @@ def check(name: str, c: Case, complexes: bool = False) -> None:
         found = getattr(ops, name)(*(c.before(*given) if c.before else given), **c.attributes)
         return c.after(found) if c.after else found
 
-    checked = tuple(inputs[k] for k in places)
-    assert gradcheck(run, checked, atol=c.tolerance, rtol=1e-3)
+    return run, tuple(inputs[k] for k in places)
+
+
+def check(name: str, c: Case, complexes: bool = False) -> None:
+    """gradcheck and gradgradcheck of an op in its differentiable inputs."""
+    found = differentiable(name, c, complexes)
+    if found is None:
+        return
+    assert gradcheck(*found, atol=c.tolerance, rtol=1e-3)
     if c.second:
-        assert gradgradcheck(run, checked, atol=10 * c.tolerance, rtol=1e-3)
+        assert gradgradcheck(*found, atol=10 * c.tolerance, rtol=1e-3)
+
+
+def directions(like, seed: int) -> list:
+    """A standard normal tensor for each."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for t in like:
+        values = rng.standard_normal(t.shape)
+        if t.is_complex():
+            values = values + 1j * rng.standard_normal(t.shape)
+        made.append(gradhook.tensor(np.asarray(values, t.dtype.np)))
+    return made
+
+
+def inner(a, b) -> float:
+    """The real inner product of lists of tensors; None counts as zero."""
+    pairs = [
+        (x.detach().cpu().numpy(), y.cpu().numpy())
+        for x, y in zip(a, b, strict=True)
+        if x is not None
+    ]
+    return float(sum((x.conj() * y).sum().real for x, y in pairs))
+
+
+def check_adjoint(name: str, c: Case, complexes: bool = False) -> None:
+    """<vjp(g), t> is <g, jvp(t)>, the jvp being the gradient of the recorded vjp in g; the recorded
+    vjp is that of a plain backward."""
+    found = differentiable(name, c, complexes)
+    if found is None:
+        return
+    run, inputs = found
+    results = run(*inputs)
+    several = list(results) if isinstance(results, tuple | list) else [results]
+    outputs = [o for o in several if o.requires_grad]
+    if not outputs:
+        return
+    cotangents, tangents = directions(outputs, 21), directions(inputs, 22)
+    options = dict(allow_unused=True, retain_graph=True)
+    plain = gradhook.autograd.grad(outputs, inputs, cotangents, **options)
+    for g in cotangents:
+        g.requires_grad_()
+    recorded = gradhook.autograd.grad(
+        outputs, inputs, cotangents, create_graph=True, allow_unused=True
+    )
+    pairs = [
+        (r, t) for r, t in zip(recorded, tangents, strict=True) if r is not None and r.requires_grad
+    ]
+    pushed = (
+        gradhook.autograd.grad(
+            [r for r, _ in pairs], cotangents, [t for _, t in pairs], allow_unused=True
+        )
+        if pairs
+        else [None] * len(cotangents)
+    )
+    left, right = inner(plain, tangents), inner(pushed, [g.detach() for g in cotangents])
+    scale = 1 + sum(float(abs(p.cpu().numpy()).sum()) for p in plain if p is not None)
+    assert abs(left - right) <= c.adjoint * scale, (left, right)
+    for p, r in zip(plain, recorded, strict=True):
+        assert (p is None) == (r is None)
+        if p is not None:
+            np.testing.assert_allclose(
+                r.detach().cpu().numpy(), p.cpu().numpy(), rtol=1e-10, atol=1e-10 * scale
+            )
 
 
 def test_every_op_has_a_row():
@@ -68,6 +138,26 @@ def test_gradients_agree_with_finite_differences(name, c):
 @pytest.mark.parametrize(("name", "c"), [p for p in EACH if p.values[1].complexes])
 def test_complex_gradients_agree_with_finite_differences(name, c):
     check(name, c, complexes=True)
+
+
+@pytest.mark.parametrize("complexes", [False, True])
+@pytest.mark.parametrize(("name", "c"), EACH)
+def test_the_gradient_is_the_adjoint_of_the_derivative(name, c, complexes):
+    if not complexes or c.complexes:
+        check_adjoint(name, c, complexes)
+
+
+def test_second_order_of_every_op_is_checked_against_finite_differences():
+    unchecked = {name for name, rows in CASES.items() if not any(c.second for c in rows)}
+    assert sorted(unchecked) == []
+
+
+@pytest.mark.parametrize(("name", "c"), [p for p in EACH if p.values[0] in NO_GRADIENT])
+def test_an_op_without_gradient_gives_results_that_need_none(name, c):
+    if TABLE[name].composite:
+        return
+    found = getattr(ops, name)(*tensors(c), **c.attributes)
+    assert not any(f.requires_grad for f in (found if isinstance(found, tuple) else [found]))
 
 
 @pytest.mark.parametrize(("name", "c"), [p for p in EACH if p.values[1].reference])
@@ -97,3 +187,27 @@ def test_only_views_share_memory_with_their_input(name, c):
     for f in found if isinstance(found, tuple | list) else [found]:
         for t in inputs:
             assert t is None or not share_memory(f, t)
+
+
+WRITES_CONSTANTS = sorted(
+    name
+    for name in NO_GRADIENT
+    if TABLE[name].inplace
+    and not TABLE[name].composite
+    and CASES[name][0].inputs[0].dtype.kind == "f"
+)
+
+
+@pytest.mark.parametrize("name", WRITES_CONSTANTS)
+@pytest.mark.parametrize("through_view", [False, True])
+def test_what_an_op_without_gradient_overwrote_gets_a_zero_gradient(name, through_view):
+    c = CASES[name][0]
+    inputs = [gradhook.tensor(np.asarray(x)) for x in c.inputs]
+    leaf = inputs[0].requires_grad_()
+    whole = gradhook.stack([leaf, leaf * 2])
+    target = whole[1] if through_view else leaf.clone()
+    method = getattr(target, f"{TABLE[name].torch.partition('(')[0].rpartition('.')[2]}_")
+    found = method(*inputs[1:], **c.attributes)
+    (g,) = gradhook.autograd.grad((whole if through_view else found).sum(), leaf)
+    expected = np.ones(leaf.shape) if through_view else np.zeros(leaf.shape)  # whole[0] is the leaf
+    np.testing.assert_array_equal(g.cpu().numpy(), expected)

@@ -259,6 +259,7 @@ def test_an_edit_through_a_view_of_a_gradient_in_column_order_is_an_edit_of_the_
     assert x.grad.tolist() == [[1, 1, 1], [1, 1, 50]]
 
 
+@pytest.mark.cpu_only(reason="it is about the formulas over NumPy")
 def test_an_op_that_is_no_view_returns_memory_of_its_own():
     """What the engine relies on when it adopts a buffer (autograd/source.py)."""
     namespace, sharing = table_namespace(np), set()

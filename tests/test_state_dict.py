@@ -160,6 +160,43 @@ def test_a_load_that_fails_takes_back_a_child_that_extra_state_made():
     assert module[0].__dict__["held"] == "else"
 
 
+class Refuses(Holds):
+    """Its extra state can't be given back."""
+
+    def set_extra_state(self, state):
+        raise ValueError("not this one")
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_a_load_whose_writes_fail_is_taken_back(assign, where):
+    parts = [nn.Linear(1, 1), nn.BatchNorm1d(1)]
+    parts.insert(where, Refuses(3))
+    module = nn.Sequential(*parts)
+    rest = [m for m in parts if not isinstance(m, Refuses)]
+    before, kept = [values(m) for m in rest], dict(module.named_parameters())
+    state = {k: v if "extra" in k else v + 1 for k, v in module.state_dict().items()}
+    with pytest.raises(ValueError, match="not this one"):
+        module.load_state_dict(state, assign=assign)
+    assert all(same(values(m), old) for m, old in zip(rest, before, strict=True))
+    assert all(p is kept[name] for name, p in module.named_parameters())
+
+
+@pytest.mark.parametrize("target", ["inference", "expanded"])
+def test_a_load_into_what_cannot_be_written_changes_nothing_else(target):
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2))
+    if target == "inference":
+        with gradhook.inference_mode():
+            module[1].weight = nn.Parameter(gradhook.ones(2, 2), requires_grad=False)
+    else:
+        module[1].weight = nn.Parameter(gradhook.ones(1, 2).expand(2, 2))
+    state = {k: v + 1 for k, v in module.state_dict().items()}
+    before = values(module)
+    with pytest.raises(RuntimeError, match=r'While copying the parameter named "1\.weight"'):
+        module.load_state_dict(state)
+    assert same(values(module), before)
+
+
 def test_a_module_may_upgrade_old_entries_before_they_are_read():
     class Renamed(nn.Linear):
         def _load_from_state_dict(self, state_dict, prefix, *rest):

@@ -61,7 +61,9 @@ def inplace(row: Op, target: Any, *inputs: Any, **attributes: Any) -> Any:
     old = make_at(kept, target._node, target._nr)
     inputs = tuple([old if x is target else x for x in inputs])
     t = getattr(record.ops, row.name)(old, *inputs, **attributes)
-    _check_result(row, target, t)
+    check_result(row.name, target, t)
+    if rebases and t._node is None:  # an op without gradient: nothing of the old value is left
+        t = record.ops.copy(old, t)
     if modes.watch is not None and modes.watch.mutation is not None:
         modes.watch.mutation.before_write(cell_of(target))
     try:
@@ -137,18 +139,21 @@ def _check_creation(target: Any, view: View) -> None:
         )
 
 
-def _check_result(row: Op, target: Any, t: Any) -> None:
+def check_result(name: str, target: Any, t: Any) -> None:
+    """Whether what `name` gave can be written into target: RuntimeError for another shape, or for
+    a dtype of a higher kind.
+    """
     found, expected = t._a.dtype, target._a.dtype
     if _CATEGORY[found.kind] > _CATEGORY[expected.kind]:
         raise RuntimeError(
             f"result type {dtypes.of(found).title} can't be cast to the desired output type "
-            f"{dtypes.of(expected).title} ({row.name}_; use the out-of-place op)"
+            f"{dtypes.of(expected).title} ({name}_; use the out-of-place op)"
         )
     if t._a.shape != target._a.shape:
         raise RuntimeError(
             f"output with shape {list(target._a.shape)} doesn't match the broadcast shape "
             f"{list(t._a.shape)} "
-            f"({row.name}_; use the out-of-place op, or expand and clone the target first)"
+            f"({name}_; use the out-of-place op, or expand and clone the target first)"
         )
 
 

@@ -8,6 +8,7 @@ Contract: HOOKS.md A2 B3, B4, B7, B10.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradhook.autograd.engine import current_task
@@ -33,8 +34,8 @@ class CallRun:
     pre_hooks_ran = False
     full_hooks_ran = False
     slots: Any = None
-    output_tensors: list[Any] | None = None
-    input_tensors: list[Any] | None = None
+    output_tensors: Sequence[Any] | None = None
+    input_tensors: Sequence[Any] | None = None
     final: tuple[list[Any], Any] | None = None
 
 
@@ -112,7 +113,7 @@ class ModuleBackwardHookState(ModuleHookRunners):
             return None
         return [None if t is None else t.storage() for t in run.input_tensors]
 
-    def outputs_seen(self, task: GraphTask, run: CallRun) -> list[Any]:
+    def outputs_seen(self, task: GraphTask, run: CallRun) -> Sequence[Any]:
         """The output gradients as hooks see them, one a leaf."""
         if run.output_tensors is None:
             positions = self.output_edge_indices
@@ -121,7 +122,8 @@ class ModuleBackwardHookState(ModuleHookRunners):
 
 
 class BarrierNode(Node):
-    """A barrier: gradients pass through, module hooks fire. metas: a TensorMeta an edge.
+    """A barrier: gradients pass through, module hooks fire. metas: the three entries of a
+    TensorMeta, an edge.
 
     The call's state is what it saves, so both barriers let go of it (and of its runners, the
     module and its hooks) as other nodes do of saved tensors. With one edge it is a node of one
@@ -170,7 +172,7 @@ class BarrierNode(Node):
         return len(self.metas)
 
     def meta(self, output_nr: int) -> TensorMeta:
-        return self.metas[output_nr]  # type: ignore[no-any-return]
+        return TensorMeta._make(self.metas[output_nr])
 
 
 class ModuleOutputHookNode(BarrierNode):
@@ -195,9 +197,9 @@ class ModuleOutputHookNode(BarrierNode):
         run = task.local.get(state)
         if run is None:
             run = task.local[state] = CallRun()
-        if state.pre_hooks or state.early_hooks or not state.input_leaves:
-            return self._fire(state, task, run, slots, first)
         run.slots = slots
+        if hooks or state.early_hooks or not state.input_leaves:
+            return self._fire(state, task, run, slots, first)
         return slots
 
     backward_recorded = backward
@@ -217,20 +219,29 @@ class ModuleOutputHookNode(BarrierNode):
         self, state: ModuleBackwardHookState, task: Any, run: CallRun, slots: Any, first: int
     ) -> Any:
         """Run the pre-hooks from the first that has not run yet."""
-        run.slots = slots
         if first and first == len(state.pre_hooks) and state.input_leaves and not state.early_hooks:
             run.pre_hooks_ran = True
             if not state.full_hooks:
                 run.slots = None
             return slots
-        layout, tensors = state.outputs, state.outputs_seen(task, run)
+        layout, carrier = state.outputs, task.carrier
+        tensors: Sequence[Any]
+        if layout.single and state.input_leaves and not state.early_hooks:  # most calls
+            run.pre_hooks_ran = True
+            tensors = run.output_tensors = (carrier.lend(slots[0]),)
+            tensors = state.run_pre_hooks(tensors, first) or tensors
+            run.output_tensors = tensors
+            if not state.full_hooks:
+                run.slots = run.output_tensors = None
+            return (taken_back(carrier, slots[0], tensors[0]),)
+        tensors = state.outputs_seen(task, run)
         if state.pre_hooks and not run.pre_hooks_ran:
             run.pre_hooks_ran = True
             result = state.run_pre_hooks(layout.pack(tensors), first)
             if result is not None:
                 run.output_tensors = tensors = layout.unpack(result, tensors)
             pairs = zip(state.output_edge_indices, slots, strict=True)
-            slots = [taken_back(task.carrier, g, tensors[position]) for position, g in pairs]
+            slots = [taken_back(carrier, g, tensors[position]) for position, g in pairs]
         if state.early_hooks:
             state.run_early_hooks(layout.pack(tensors))
         if not state.input_leaves and state.full_hooks and not run.full_hooks_ran:
@@ -273,14 +284,15 @@ class ModuleInputHookNode(BarrierNode):
             return slots
         inputs, outputs, carrier = state.inputs, state.outputs, task.carrier
         if inputs is outputs and inputs.single:  # most calls: one tensor in, one out
-            x = carrier.lend(g)
-            seen = run.output_tensors or [carrier.lend(run.slots[0])]
-            run.input_tensors, run.output_tensors = [x], seen
-            result = state.run_full_hooks((x,), (seen[0],), first)
+            seen = run.output_tensors
+            if seen is None:
+                seen = run.output_tensors = (carrier.lend(run.slots[0]),)
+            shown = run.input_tensors = (carrier.lend(g),)
+            result = state.run_full_hooks(shown, seen, first)
             run.input_tensors = run.output_tensors = run.slots = None
-            if result is None and x._a is (g._a if carrier.recording else g):
+            if result is None and shown[0]._a is g:
                 return slots  # observed, not changed
-            return (taken_back(carrier, g, x if result is None else result[0]),)
+            return (taken_back(carrier, g, (result or shown)[0]),)
         tensors = run.input_tensors = lent_leaves(carrier, inputs, state.input_leaves, slots)
         seen = run.output_tensors or state.outputs_seen(task, run)
         tensors = state.replaced_inputs(tensors, outputs.pack(seen), first) or tensors

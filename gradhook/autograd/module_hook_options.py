@@ -7,7 +7,7 @@ Contract: HOOKS.md A0, A2 B1, B5.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +104,7 @@ class OptionHookState(ModuleBackwardHookState):
     def run_complete_hooks(self, task: GraphTask, run: CallRun) -> None:
         """Hooks with when="complete", in a run that has executed every node of the call."""
         if run.final is None:  # the gradients stopped before they reached an input
-            outputs = [None] * self.outputs.n_leaves
+            outputs: Sequence[Any] = [None] * self.outputs.n_leaves
             if run.slots is not None:
                 outputs = self.outputs_seen(task, run)
             run.final = ([None] * self.inputs.n_leaves, self.outputs.pack(outputs))

@@ -29,8 +29,8 @@ class CallLayout(Protocol):
 
     @property
     def owners(self) -> tuple[int | str, ...]: ...
-    def pack(self, leaves: list[Any]) -> tuple[Any, ...]: ...
-    def unpack(self, result: tuple[Any, ...], leaves: list[Any]) -> list[Any]: ...
+    def pack(self, leaves: Sequence[Any]) -> tuple[Any, ...]: ...
+    def unpack(self, result: tuple[Any, ...], leaves: Sequence[Any]) -> list[Any]: ...
 
 
 Runner = Callable[..., tuple[Any, ...] | None]
@@ -45,8 +45,8 @@ class ModuleHookRunners(Call):
     """
 
     __slots__ = (
-        "full_hooks", "input_leaves", "input_metas", "inputs", "output_edge_indices",
-        "output_edge_metas", "outputs", "pre_hooks",
+        "_input_metas", "_output_metas", "full_hooks", "input_leaves", "inputs",
+        "output_edge_indices", "outputs", "pre_hooks",
     )  # fmt: skip
 
     pre_hooks: tuple[Any, ...]
@@ -54,9 +54,9 @@ class ModuleHookRunners(Call):
     inputs: CallLayout
     outputs: CallLayout
     input_leaves: Sequence[int]
-    input_metas: Sequence[TensorMeta]
+    _input_metas: Sequence[tuple[Any, ...]]  # as BarrierNode.metas: half the price of TensorMetas
     output_edge_indices: Sequence[int]
-    output_edge_metas: Sequence[TensorMeta]
+    _output_metas: Sequence[tuple[Any, ...]]
 
     @property
     def pre_runner(self) -> Runner | None:
@@ -67,6 +67,16 @@ class ModuleHookRunners(Call):
     def full_runner(self) -> Runner | None:
         """`full_runner(grad_inputs, grad_outputs)` runs every full backward hook."""
         return self.run_full_hooks if self.full_hooks else None
+
+    @property
+    def input_metas(self) -> list[TensorMeta]:
+        """Per input edge, what a gradient of it looks like."""
+        return [TensorMeta._make(m) for m in self._input_metas]
+
+    @property
+    def output_edge_metas(self) -> list[TensorMeta]:
+        """Per edge of the output barrier, what a gradient of it looks like."""
+        return [TensorMeta._make(m) for m in self._output_metas]
 
     @property
     def input_leaf_metas(self) -> list[TensorMeta | None]:
@@ -90,8 +100,9 @@ class ModuleHookRunners(Call):
             here = new_here()
         outer, here.call = here.call, self
         try:
-            for hook in self.pre_hooks[first:]:
-                if counters():
+            counting = counters()
+            for hook in self.pre_hooks[first:] if first else self.pre_hooks:
+                if counting:
                     result = self._counted(hook, grad_outputs)
                 else:
                     result = hook(self.module, grad_outputs)
@@ -118,8 +129,9 @@ class ModuleHookRunners(Call):
             here = new_here()
         outer, here.call = here.call, self
         try:
-            for hook in self.full_hooks[first:]:
-                if counters():
+            counting = counters()
+            for hook in self.full_hooks[first:] if first else self.full_hooks:
+                if counting:
                     result = self._counted(hook, grad_inputs, grad_outputs)
                 else:
                     result = hook(self.module, grad_inputs, grad_outputs)

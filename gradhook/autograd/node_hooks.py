@@ -115,10 +115,11 @@ def taken_back(carrier: Carrier, g: Any, t: Any) -> Any:
     """A gradient after hooks saw it as `t`: `g` itself unless one replaced or edited it."""
     if t is None:
         return None
-    same = g is not None and t._a is carrier.array(g)
-    if same and carrier.recording:  # g.detach(), or a Function's view of g: the same array
-        same = t._node is g._node
-    return g if same else carrier.take(t)
+    if not carrier.recording:
+        return g if t._a is g else carrier.take(t)
+    if g is not None and t._a is g._a and t._node is g._node:
+        return g  # else g.detach(), or a Function's view of g: the same array
+    return carrier.take(t)
 
 
 def _meta(task: GraphTask, node: Node, nr: int, g: Any) -> TensorMeta | None:

@@ -13,7 +13,7 @@ from gradhook.autograd.carriers import ARRAY_MODULES, FORMULA_NAMESPACES
 from gradhook.autograd.graph import Node, TensorMeta, released_error
 from gradhook.autograd.saved_tensor import raw_saved
 from gradhook.autograd.source import direct_calls, formula_text, is_fresh
-from gradhook.ops.table import Formula, Op
+from gradhook.ops.table import Formula, Op, forgetting
 
 MASKED_INPUTS = 3
 
@@ -136,14 +136,15 @@ class OpPlan:
         return tuple(places)
 
 
-_plans: dict[str, OpPlan] = {}
+_plans: dict[Op, OpPlan] = {}
+forgetting.append(lambda row: _plans.pop(row, None))
 
 
 def plan_of(row: Op) -> OpPlan:
     """The one plan of an op, with the node classes made so far, by mask."""
-    if row.name not in _plans:
-        _plans[row.name] = OpPlan(row)
-    return _plans[row.name]
+    if row not in _plans:
+        _plans[row] = OpPlan(row)
+    return _plans[row]
 
 
 class BackwardText:

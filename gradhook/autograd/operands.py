@@ -5,6 +5,7 @@ in words.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from numbers import Number
 from typing import Any
@@ -57,13 +58,23 @@ def with_number(x: Any, y: Any) -> tuple[Any, Any] | None:
 
 
 def operator_operands(row: Op, x: Any, y: Any) -> Any:
-    """`operands` of an operator; NotImplemented for what it does not take, so that Python asks the
-    other side.
+    """`operands` of an operator, a tuple. For what it does not take: what the op gives with such a
+    value (FOREIGN), else NotImplemented, so that Python asks the other side.
     """
     for value in (x, y):
         if not isinstance(value, _OPERATOR_TYPES | Binding.tensor) and not _is_array(value):
-            return NotImplemented
+            foreign = FOREIGN.get(row.name)
+            return NotImplemented if foreign is None else foreign(x, y)
     return operands(row, x, y)
+
+
+# op name -> what its operator gives for a value that is no tensor: f(x, y), or NotImplemented
+FOREIGN: dict[str, Callable[[Any, Any], Any]] = {}
+
+
+def refusal(row: Op) -> str:
+    """The text that tests whether `operator_operands` found something else than operands."""
+    return "type(found) is not tuple" if row.name in FOREIGN else "found is NotImplemented"
 
 
 _OPERATOR_TYPES = bool | int | float | complex | np.generic | np.ndarray
@@ -71,6 +82,21 @@ _OPERATOR_TYPES = bool | int | float | complex | np.generic | np.ndarray
 
 def _is_array(x: Any) -> bool:
     return type(x) in backend.array_types()
+
+
+def tensor_of(x: Any, name: str) -> Any:
+    """A Tensor as it is, an array of NumPy or CuPy as one over the same memory. name: who takes it.
+
+    Errors: TypeError for anything else.
+    """
+    if isinstance(x, Binding.tensor):
+        return x
+    if not isinstance(x, backend.array_types()):
+        raise TypeError(
+            f"{name}: found {type(x).__name__}, expected a Tensor; make one with "
+            "gradhook.tensor(...)"
+        )
+    return make(backend.entered(x))
 
 
 def as_operand(row: Op, x: Any, like: type | None) -> Any:
@@ -128,6 +154,20 @@ def operands(row: Op, *inputs: Any) -> tuple[Any, ...]:
         )
     return tuple(
         [constant(x, dtypes.of_scalar(x), like) if isinstance(x, Number) else x for x in found]
+    )
+
+
+def refuse_dtype(row: Op, dtype: Any) -> None:
+    """Raise that an op does not take a dtype. Source: PyTorch's text of the error."""
+    public = row.torch.partition("(")[0].rpartition(".")[2] if row.torch else row.name
+    takes = row.takes or ""
+    if "c" in takes:
+        what = "floating and complex numbers" if takes == "fc" else "numbers"
+    else:
+        what = "real numbers of a floating dtype" if takes == "f" else "real numbers"
+    raise NotImplementedError(
+        f'"{public}" not implemented for {dtypes.of(dtype).title!r}; it takes {what}, found dtype '
+        f"{dtypes.of(dtype).name}: convert with .to(dtype)"
     )
 
 
@@ -223,7 +263,9 @@ def recover(
         error, np.exceptions.AxisError
     ):
         text = _size_mismatch(shapes) if "broadcast" in str(error) else None
-        kind = RuntimeError if isinstance(error, ValueError) else type(error)
+        # the plain class: NumPy's own (of a cast that does not exist) take other arguments
+        plain = (IndexError, TypeError)
+        kind = next((c for c in plain if isinstance(error, c)), RuntimeError)
         raise kind(f"{row.name}: {text or error} (inputs: {described})") from error
     if isinstance(error, np.exceptions.AxisError):
         n = error.ndim or 0

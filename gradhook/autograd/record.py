@@ -14,21 +14,18 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from weakref import WeakSet
 
-import numpy as np
-
-from gradhook.autograd import saved
-from gradhook.autograd.carriers import ARRAY_MODULES, Forwards
-from gradhook.autograd.graph import TensorMeta, new
-from gradhook.autograd.node_streams import note_stream
+from gradhook.autograd.carriers import Forwards
 from gradhook.autograd.numbering import numbering
 from gradhook.autograd.op_node import BackwardText, define, is_output, plan_of
+from gradhook.autograd.operands import refusal
+from gradhook.autograd.recorder_scope import runtime_scope
 from gradhook.autograd.source import forward_text
-from gradhook.autograd.watch import Watching, watched
+from gradhook.autograd.watch import Watching
 from gradhook.backend import Process, on_change
 from gradhook.kernels.registry import KERNELS
-from gradhook.modes import get_modes
-from gradhook.ops.table import TABLE, Op
+from gradhook.ops.table import TABLE, Op, forgetting
 
 
 class Recorders:
@@ -58,54 +55,33 @@ def operator_of(name: str) -> Callable[..., Any]:
 
 
 def _composite(row: Op) -> Callable[..., Any]:
-    forward = row.forward
+    from gradhook.autograd.operands import refuse_dtype
+
+    forward, takes = row.forward, row.takes
 
     def composite(*args: Any, **attributes: Any) -> Any:
+        if takes is not None and args[0].dtype.kind not in takes:
+            refuse_dtype(row, args[0].dtype)
         return forward(ops, *args, **attributes)
 
     composite.__name__, composite.__doc__ = row.name, row.doc
     return composite
 
 
-def runtime_scope() -> dict[str, Any]:
-    """The names that generated text uses."""
-    from gradhook.autograd import binding, operands, views
-
-    return {
-        "MODULES": ARRAY_MODULES,
-        "TensorMeta": TensorMeta,
-        "Tensor": binding.Binding.tensor,
-        "get_modes": get_modes,
-        "new": new,
-        "seq": numbering.draw,
-        "make": binding.make,
-        "ndarray": np.ndarray,
-        "note_stream": note_stream,
-        "mark_inference": binding.mark_inference,
-        "watched": watched,
-        **{n: getattr(operands, n) for n in OPERANDS},
-        **{n: getattr(views, n) for n in ("attach", "derive", "derive_all", "edge_of", "refresh")},
-        **{n: getattr(saved, n) for n in ("save_all", "save_optional")},
-    }
-
-
-OPERANDS = (
-    "array_of", "as_array", "elsewhere", "on_device", "operands", "operator_operands", "recover",
-    "with_number",
-)  # fmt: skip
-RESERVED = frozenset("arrays error found m needs node out outs t ts v xp".split())
-_written: list[tuple[RecorderText, Any]] = []
+RESERVED = frozenset("arrays d error found m needs node out outs t ts v xp".split())
+_written: WeakSet[RecorderText] = WeakSet()
 
 
 def _rewrite() -> None:
     """CUDA, a second device, or what watches nodes came into use: the recorders made so far get
     their new text, so that a program without them never pays for it."""
-    for text, recorder in _written:
+    for text in list(_written):
+        recorder = text.scope["RECORDER"]
         text.scope["seq"] = numbering.draw
         recorder.__code__ = text.written().__code__
-        text.scope["RECORDER"] = recorder
 
 
+forgetting.append(lambda row: vars(ops).pop(row.name, None))
 on_change(_rewrite)
 Watching.on_start.append(_rewrite)
 numbering.listeners.append(_rewrite)
@@ -140,12 +116,11 @@ class RecorderText:
     def recorder(self) -> Callable[..., Any]:
         """The function over Tensors."""
         row = self.row
-        for name, value in row.attributes.items():
-            self.scope[f"d_{name}"] = value
+        self.scope |= {f"d_{name}": value for name, value in row.attributes.items()}
         made: Callable[..., Any] = self.written()
         self.scope["RECORDER"] = made
         made.__doc__ = row.doc
-        _written.append((self, made))
+        _written.add(self)
         self.scope["seq"] = numbering.draw  # it may have changed meanwhile
         return made
 
@@ -244,10 +219,14 @@ class RecorderText:
             if self.operator:
                 call = call.replace("operands(ROW", "operator_operands(ROW")
                 lines.append(f"        found = {call}")
-                lines.append("        if found is NotImplemented: return found")
+                lines.append(f"        if {refusal(row)}: return found")
                 call = "found"
             lines.append(f"        {', '.join(inputs)}, = {call}")
             lines += [f"        {n}_a = {n}._a" for n in required]
+        if row.takes is not None:  # the two common dtypes cost an identity each
+            known = "" if "f" not in row.takes else "d is not F4 and d is not F8 and "
+            lines.append(f"    d = {first}.dtype")
+            lines.append(f"    if {known}d.kind not in {row.takes!r}: refuse_dtype(ROW, d)")
         for n in inputs:
             if n in row.optional:
                 lines.append(f"    {n}_a = None if {n} is None else array_of(ROW, {n!r}, {n})")
@@ -348,9 +327,7 @@ class RecorderText:
             emit(f"{pad}node.shape = out.shape; node.dtype = out.dtype")
         if not self.masked:
             emit(f"{pad}node.needs = needs")
-        parts = []
-        for n in self.plan.save_list(mask):
-            parts.append(self.emit_save(lines, pad, n))
+        parts = [self.emit_save(lines, pad, n) for n in self.plan.save_list(mask)]
         emit(f"{pad}node.saved = ({''.join(p + ', ' for p in parts)})")
         if self.devices:
             out = "outs[0]" if self.multi else "out"

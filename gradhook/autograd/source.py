@@ -16,17 +16,17 @@ from typing import Any
 
 from gradhook.autograd.carriers import Forwards
 from gradhook.kernels.registry import KERNELS
-from gradhook.ops.table import TABLE, Op
+from gradhook.ops.table import TABLE, Op, forgetting
 
 
 @functools.cache
-def formula_nodes(row_name: str) -> dict[str, ast.expr]:
+def formula_nodes(row: Op) -> dict[str, ast.expr]:
     """The expression of each formula of an op: input name (or "a,b" of a joint one) -> AST; {}
     without the source.
 
     A formula given as a `def` counts when its body is a docstring and one return.
     """
-    forward = TABLE[row_name].forward
+    forward = row.forward
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(forward)))
     except (OSError, TypeError, SyntaxError):
@@ -44,7 +44,7 @@ def formula_nodes(row_name: str) -> dict[str, ast.expr]:
                         found[",".join(ast.literal_eval(key))] = formula.body
             elif keyword.arg and isinstance(value, ast.Lambda):
                 found[keyword.arg] = value.body
-            elif keyword.arg in TABLE[row_name].inputs and isinstance(value, ast.Name):
+            elif keyword.arg in row.inputs and isinstance(value, ast.Name):
                 expression = _returned(getattr(inspect.getmodule(forward), value.id, None))
                 if expression is not None:
                     found[keyword.arg] = expression
@@ -69,8 +69,8 @@ def _returned(function: Any, only: bool = False) -> ast.expr | None:
 
 
 @functools.cache
-def _is_fresh(row_name: str, name: str) -> bool:
-    expression = formula_nodes(row_name).get(name)
+def _is_fresh(row: Op, name: str) -> bool:
+    expression = formula_nodes(row).get(name)
     return expression is not None and _allocates(expression)
 
 
@@ -78,7 +78,7 @@ def is_fresh(row: Op, of: tuple[str, ...]) -> bool:
     """Whether the formula of these inputs always allocates: arithmetic, or a table op that is no
     view.
     """
-    return _is_fresh(row.name, ",".join(of))
+    return _is_fresh(row, ",".join(of))
 
 
 def _allocates(e: ast.expr) -> bool:
@@ -107,8 +107,8 @@ MAY_ALIAS = frozenset({"cast", "conj", "real", "imag"})
 
 
 @functools.cache
-def _forward_node(row_name: str) -> ast.expr | None:
-    return _returned(TABLE[row_name].forward, only=True)
+def _forward_node(row: Op) -> ast.expr | None:
+    return _returned(row.forward, only=True)
 
 
 def _inlined(expression: ast.expr | None, names: dict[str, str]) -> str | None:
@@ -131,7 +131,7 @@ def _inlined(expression: ast.expr | None, names: dict[str, str]) -> str | None:
 
 def formula_text(row: Op, name: str, names: dict[str, str]) -> str | None:
     """The formula of one input as text over `names`, None when it must be called."""
-    return _inlined(formula_nodes(row.name).get(name), names)
+    return _inlined(formula_nodes(row).get(name), names)
 
 
 class _Direct(ast.NodeTransformer):
@@ -166,4 +166,12 @@ def direct_calls(text: str) -> tuple[str, dict[str, Any]]:
 
 def forward_text(row: Op, names: dict[str, str]) -> str | None:
     """The forward as text over `names`, None when it is more than one expression."""
-    return None if row.variadic else _inlined(_forward_node(row.name), names)
+    return None if row.variadic else _inlined(_forward_node(row), names)
+
+
+def _forget(row: Op) -> None:
+    for kept in (formula_nodes, _is_fresh, _forward_node):
+        kept.cache_clear()
+
+
+forgetting.append(_forget)

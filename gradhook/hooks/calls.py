@@ -14,6 +14,11 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
+FULL, FORWARD, OTHER = 1, 2, 4
+"""Bits of a module's _hook_kinds, which tables of hooks it ever had: full backward hooks and
+pre-hooks, forward hooks (both without options), anything else. With only one of the first two bits
+a call takes a short way."""
+
 
 class TopCall:
     """The outermost module call in progress. root: its module; ids: the id of each module called
@@ -155,7 +160,7 @@ def outermost(module: Any, is_call: Any) -> TopCall:
         return TopCall(module)
     here = get_here()
     number, root = id(calls[-1]), calls[-1].f_locals["self"]
-    root.__dict__["_has_hooks"] = True  # followed from its next call on
+    root.__dict__["_hook_kinds"] = OTHER  # followed from its next call on
     if here.first is None or here.first[0] != number or here.first[1].root() is not root:
         here.first = (number, TopCall(root))
         here.first[1].open = False

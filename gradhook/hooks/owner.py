@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from gradhook.hooks.calls import OTHER
 from gradhook.hooks.registry import Hook, HookTable
 
 
@@ -28,13 +29,14 @@ class LazyTable:
     `__dict__` under the same name.
 
     kind: what hooks() calls its hooks, the name of the registering method without "register_" and
-    "_hook". turns_on: an attribute that becomes True then, since whoever holds the table may write
-    to it. A dict that is assigned to the name becomes the table; deleting the name forgets it.
+    "_hook". turns_on: an attribute and the bit of it that is set then, since whoever holds the
+    table may write to it; a table with flags sets OTHER, too. A dict that is assigned to the name
+    becomes the table; deleting the name forgets it.
     """
 
     name: str
 
-    def __init__(self, kind: str, turns_on: str | None = None) -> None:
+    def __init__(self, kind: str, turns_on: tuple[str, int] | None = None) -> None:
         self.kind = kind
         self.turns_on = turns_on
 
@@ -57,9 +59,15 @@ class LazyTable:
     def _put(self, owner: Any, hooks: Any) -> HookTable:
         table = table_of(hooks)
         if self.turns_on is not None:
-            owner.__dict__[self.turns_on] = True
+            attribute, bit = self.turns_on
+            turn_on(owner, attribute, bit | OTHER if table.all_flags else bit)
         owner.__dict__[self.name] = table
         return table
+
+
+def turn_on(owner: Any, attribute: str, bits: int) -> None:
+    """Set bits of an attribute of this object alone; the class says what they start from."""
+    owner.__dict__[attribute] = getattr(owner, attribute) | bits
 
 
 class RegisteredHook(NamedTuple):

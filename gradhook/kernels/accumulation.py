@@ -30,6 +30,8 @@ def accumulate(arrays: Sequence[Any], dtype: Any = None, out: Any = None) -> Any
     once. Any strides; the result is an array also for 0-d. ValueError when shapes, dtypes or
     devices differ or when there is no array.
     """
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray and dtype is out is None:
+        return arrays[0].copy()
     if len(arrays) == 2 and type(arrays[0]) is type(arrays[1]) is np.ndarray:
         a, b = arrays
         if a.shape and a.shape == b.shape and a.dtype is b.dtype and dtype is out is None:

@@ -10,10 +10,14 @@ from gradhook.kernels import (
     gradient,
     joining,
     loss,
+    norms,
     optimizer,
     products,
     rows,
+    scans,
+    scatter,
     small_product,
+    sparse_product,
     totals,
 )
 from gradhook.kernels.gradient import Stage
@@ -44,7 +48,13 @@ def kernels(dtype: str) -> Iterator[Kernel]:
     yield totals.total_kernel(dtype)
     for count in (2, joining.ARRAYS_A_LAUNCH):
         yield joining.join_kernel(count, dtype)
-    yield rows.layer_norm_kernel(dtype)
+    yield norms.layer_norm_kernel(dtype)
+    for name in norms.BODIES:
+        yield norms.norm_kernel(name, dtype)
+    for name in scans.BODIES:
+        yield scans.scan_kernel(name, dtype)
+    for name in scatter.BODIES:
+        yield scatter.index_kernel(name, dtype)
     yield small_product.product_kernel(dtype)
     for name in ("nll_loss", "cross_entropy"):
         yield loss.loss_kernel(name, dtype)
@@ -52,8 +62,10 @@ def kernels(dtype: str) -> Iterator[Kernel]:
     yield loss.shares_kernel(dtype)
     for element in (*elements.ELEMENT_KERNELS, totals.QUOTIENT):
         yield element.kernel(dtype)
-    for name, arrays in (("sgd", 2), ("sgd", 3), ("adam", 4), ("adam", 5), ("fill", 1)):
-        yield optimizer.step_kernel(name, arrays, dtype)
+    yield optimizer.fill_kernel(dtype)
+    for name, (_, _, counts) in optimizer.ELEMENTWISE.items():
+        for count in counts:
+            yield optimizer.elementwise_kernel(name, 2 + count, dtype)
     yield optimizer.squares_kernel(dtype)
     yield optimizer.clip_kernel(dtype)
 
@@ -73,5 +85,8 @@ def general(dtype: str) -> Iterator[General]:
         yield accumulation.general_text(count, half)
     for element in (*elements.ELEMENT_KERNELS, totals.QUOTIENT):
         yield element.general_text(dtype)
+    for ordered in (False, True):
+        yield sparse_product.product_text(half, ordered)
+    yield sparse_product.sampled_text(half)
     for count in (1, 8):
         yield gradient.general_text(count, dtype, tuple([gradient.form(s) for s in FULL_CHAIN]))

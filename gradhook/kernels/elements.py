@@ -28,7 +28,7 @@ DROPOUT = ElementKernel(
     (
         ("unsigned long long", np.uint64, "seed"),
         ("unsigned long long", np.uint64, "offset"),
-        ("float", np.float32, "p"),
+        ("double", np.float64, "p"),
     ),
 )
 ELEMENT_KERNELS = (*GELU.values(), *GELU_VJP.values(), RELU, RELU_VJP, DROPOUT)

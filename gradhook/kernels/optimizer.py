@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,21 @@ _ARGUMENT_BYTES = 3900  # of CUDA's 4096: the rest are numbers
 
 _TABLE = "GRADHOOK_TABLE TensorTable<{arrays}, {room}> table"
 _EACH = "    for_each_of_tensors(table, chunk, [&](int t, long long i) {{\n        {call}; }});"
-_STRUCTS = {
-    "sgd": ("SgdStep<F> step", "sgd<T, F>(table, t, i, step)"),
-    "adam": ("AdamStep<F> step", "adam<T, F>(table, t, i, step)"),
-    "fill": ("F value", "table.template at<T>(0, t, i) = static_cast<T>(value)"),
+# The numbers of each elementwise step and its flags, beside those that all have: keep and decay;
+# maximize. Its function in optimizer.cu has the same name; how many arrays of state there may be.
+_ALL = ("keep", "decay"), ("maximize",)
+ELEMENTWISE: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "sgd": ("rate momentum share", "nesterov starts", (0, 1)),
+    "adam": ("rate eps share1 beta2 share2", "amsgrad", (2, 3)),
+    "nadam": ("grad_rate mean_rate unbias eps share1 beta2 share2", "", (2,)),
+    "radam": ("rate eps share1 beta2 share2", "rectified", (2,)),
+    "adamax": ("rate eps share1 beta2", "", (2,)),
+    "adagrad": ("rate eps", "", (1,)),
+    "adadelta": ("rate eps rho share", "", (2,)),
+    "rmsprop": ("rate eps alpha share momentum", "centered", (1, 2, 3)),
+    "rprop": ("shrink grow least most", "", (2,)),
+    "asgd": ("rate mu", "", (1,)),
 }
-SGD_FIELDS = ("rate", "decay", "momentum", "share")
-SGD_FLAGS = ("nesterov", "maximize", "has_buffer", "starts")
-ADAM_FIELDS = ("rate", "keep", "decay", "beta1", "beta2", "eps")
-ADAM_FLAGS = ("maximize", "amsgrad")
 
 
 def room(arrays: int) -> int:
@@ -56,14 +62,38 @@ def step_type(names: tuple[str, ...], flags: tuple[str, ...], wide: Any) -> np.d
 
 
 @functools.cache
-def step_kernel(name: str, arrays: int, dtype: str) -> Kernel:
-    """The kernel of one step ("sgd", "adam", "fill") over tensors of so many arrays."""
-    step, call = _STRUCTS[name]
-    full = f"gradhook_{name}_{arrays}_{dtype}"
+def fill_kernel(dtype: str) -> Kernel:
+    """Every element of all tensors = value."""
+    name = f"gradhook_fill_1_{dtype}"
+    call = _EACH.format(call="table.template at<T>(0, t, i) = static_cast<T>(value)")
+    body = (
+        f'extern "C" __global__ void {name}({_TABLE.format(arrays=1, room=room(1))},\n'
+        f"    F value, long long chunk) {{\n{call}\n}}"
+    )
+    return Kernel(name, ("optimizer",), dtype, body)
+
+
+def fields(functor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of an elementwise step's numbers and of its flags."""
+    names, flags, _ = ELEMENTWISE[functor]
+    return (*_ALL[0], *names.split()), (*_ALL[1], *flags.split())
+
+
+@functools.cache
+def elementwise_kernel(functor: str, arrays: int, dtype: str) -> Kernel:
+    """The kernel of an elementwise step over tensors of so many arrays, the state's being last."""
+    full = f"gradhook_{functor}_{arrays}_{dtype}"
+    numbers, flags = fields(functor)
+    move = f"{functor}<{arrays - 2}, F>(p, g, s, step)"
+    call = (
+        f"elementwise<{arrays}, T, F>(table, t, i, step,\n"
+        f"            [&](F p, F g, F* s) {{ return {move}; }})"
+    )
     table = _TABLE.format(arrays=arrays, room=room(arrays))
     body = (
+        f"struct Step_{full} {{\n    F {', '.join(numbers)};\n    int {', '.join(flags)};\n}};\n"
         f'extern "C" __global__ void {full}(\n    {table},\n'
-        f"    {step}, long long chunk) {{\n{_EACH.format(call=call)}\n}}"
+        f"    Step_{full} step, long long chunk) {{\n{_EACH.format(call=call)}\n}}"
     )
     return Kernel(full, ("optimizer",), dtype, body)
 
@@ -117,43 +147,29 @@ def tables(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, int, int]]:
         yield as_argument(table), ends[-1], sum(sizes) * part[0][0].itemsize * arrays
 
 
-def _stepped(name: str, rows: Sequence[tuple[Any, ...]], step: Any) -> None:
-    kernel = step_kernel(name, len(rows[0]), dtype_name(rows[0][0]))
+def _stepped(kernel: Kernel, rows: Sequence[tuple[Any, ...]], step: Any) -> None:
     for table, blocks, nbytes in tables(rows):
         kernel((blocks,), (THREADS,), (table, step, CHUNK), nbytes)
 
 
-def _step(names: tuple[str, ...], flags: tuple[str, ...], dtype: Any, given: Any) -> Any:
-    wide: Any = sum_type(dtype)
-    step = np.zeros(1, step_type(names, flags, wide))
+def elementwise(functor: str, rows: Sequence[tuple[Any, ...]], numbers: dict[str, Any]) -> None:
+    """One step of ELEMENTWISE. rows: (parameter, gradient, arrays of the state) each; numbers: at
+    least those that `fields` names.
+    """
+    first, names = rows[0][0], fields(functor)
+    wide: Any = sum_type(first.dtype)
+    step = np.zeros(1, step_type(*names, wide))
     found = step[0]
-    for name in (*names, *flags):
-        found[name] = given[name]
-    return as_argument(step)
-
-
-def sgd(rows: Sequence[tuple[Any, ...]], **numbers: Any) -> None:
-    """One SGD step. rows: (parameter, gradient) or (parameter, gradient, buffer) each.
-
-    numbers: rate, decay, momentum, share, nesterov, maximize, starts (the buffers hold nothing).
-    """
-    given = {**numbers, "has_buffer": len(rows[0]) == 3}
-    _stepped("sgd", rows, _step(SGD_FIELDS, SGD_FLAGS, rows[0][0].dtype, given))
-
-
-def adam(rows: Sequence[tuple[Any, ...]], **numbers: Any) -> None:
-    """One Adam step. rows: (parameter, gradient, mean, mean square, largest with amsgrad) each.
-
-    numbers: rate and eps with the bias corrections, keep (what weight decay leaves of a
-    parameter), decay (added to the gradient), beta1, beta2, maximize.
-    """
-    given = {**numbers, "amsgrad": len(rows[0]) == 5}
-    _stepped("adam", rows, _step(ADAM_FIELDS, ADAM_FLAGS, rows[0][0].dtype, given))
+    for name in chain(*names):
+        found[name] = numbers[name]
+    kernel = elementwise_kernel(functor, len(rows[0]), dtype_name(first))
+    _stepped(kernel, rows, as_argument(step))
 
 
 def fill(arrays: Sequence[Any], value: float) -> None:
     """Every element of every array = value."""
-    _stepped("fill", [(a,) for a in arrays], sum_type(arrays[0].dtype)(value))
+    kernel = fill_kernel(dtype_name(arrays[0]))
+    _stepped(kernel, [(a,) for a in arrays], sum_type(arrays[0].dtype)(value))
 
 
 def clip_norm(arrays: Sequence[Any], limit: float) -> Any:

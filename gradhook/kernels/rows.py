@@ -1,4 +1,4 @@
-"""Kernels over rows: softmax, log_softmax, layer_norm, their gradients, and sums over axes.
+"""Kernels over rows: softmax, log_softmax, their gradients, sums over axes; the rows of norms.py.
 
 Each declines (NotImplemented) what it does not do; the formula then runs. They take C-contiguous
 arrays of one real floating dtype, and reduce trailing axes.
@@ -10,12 +10,9 @@ import functools
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from gradhook.kernels.launch import Kernel, dtype_name, is_plain, pointer, sum_type
+from gradhook.kernels.launch import Kernel, dtype_name, is_plain
 from gradhook.kernels.registry import kernel_for
 
-SMALL = 1 << 15  # elements, up to which every column block may read the whole array
 # name -> arguments before (rows, n), and the call for one row
 _X, _Y = "Rows<const T>{x, n}", "Rows<T>{out, n}"
 _G = "Rows<const T>{g, n}"
@@ -122,90 +119,6 @@ def softmax_vjp(g: Any, out: Any, *, axis: int) -> Any:
 def log_softmax_vjp(g: Any, out: Any, *, axis: int) -> Any:
     """Kernel of the gradient of log_softmax."""
     return _vjp("log_softmax_vjp", g, out, axis)
-
-
-@functools.cache
-def _trailing(axis: Any, ndim: int) -> int:
-    """How many axes these are, counted from the last; 0 when they are not the trailing ones."""
-    axes = (axis,) if isinstance(axis, int) else axis
-    n = len(axes)
-    return n if sorted(a % max(ndim, 1) for a in axes) == list(range(ndim - n, ndim)) else 0
-
-
-def _normalized(x: Any, axis: Any, *others: Any) -> int:
-    """The length of the normalized trailing axes; 0 where the kernel declines."""
-    count = _trailing(axis if isinstance(axis, int) else tuple(axis), x.ndim)
-    given = [o for o in others if o is not None]
-    if not count or not x.size or not is_plain(x, *given):
-        return 0
-    shape = x.shape[-count:]
-    for other in given:
-        if other.shape != shape:
-            return 0
-    return shape[0] if count == 1 else prod(shape)
-
-
-@kernel_for("layer_norm")
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float) -> Any:
-    """Kernel of the table's layer_norm over trailing axes."""
-    n = _normalized(x, axis, weight, bias)
-    if not n:
-        return NotImplemented
-    out = type(x)(x.shape, x.dtype)
-    args = (x, pointer(weight), pointer(bias), out, sum_type(x.dtype)(eps))
-    launch_rows(row_kernel("layer_norm", dtype_name(x)), args, x.size // n, n, 2 * x.nbytes)
-    return out
-
-
-@kernel_for("standardize_vjp")
-def standardize_vjp(g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float) -> Any:
-    """Kernel of the gradients of layer_norm for x and weight, over trailing axes."""
-    n = _normalized(x, axis, weight)
-    if not n or g.shape != x.shape or not is_plain(x, g):
-        return NotImplemented
-    empty = type(x)
-    out, wide = empty(x.shape, x.dtype), sum_type(x.dtype)
-    out_weight = empty(x.shape, wide)
-    args = (g, x, pointer(weight), out, out_weight, wide(eps))
-    kernel = row_kernel("layer_norm_vjp", dtype_name(x))
-    launch_rows(kernel, args, x.size // n, n, 3 * x.nbytes + out_weight.nbytes)
-    return out, out_weight
-
-
-@functools.cache
-def layer_norm_kernel(dtype: str) -> Kernel:
-    """The gradients of layer_norm for x, weight and bias, of small arrays."""
-    name = f"gradhook_layer_norm_vjp_all_{dtype}"
-    body = (
-        f'extern "C" __global__ void {name}(const T* g, const T* x, const T* weight, T* out,\n'
-        "    T* out_weight, T* out_bias, F eps, int row_blocks, long long rows, long long n) {\n"
-        "    layer_norm_vjp_all<F>(rows, n, row_blocks, Rows<const T>{g, n}, Rows<const T>{x, n},\n"
-        "        Columns<T>{weight}, eps, Rows<T>{out, n}, Rows<T>{out_weight, n},\n"
-        "        Rows<T>{out_bias, n});\n}"
-    )
-    return Kernel(name, ("rows",), dtype, body)
-
-
-@kernel_for("layer_norm_vjp")
-def layer_norm_vjp(
-    g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float,
-    weight_shape: tuple[int, ...] | None, bias_shape: tuple[int, ...] | None,
-) -> Any:  # fmt: skip
-    """Kernel of all gradients of layer_norm, for arrays so small that launches are what costs."""
-    n = _normalized(x, axis, weight)
-    shape = x.shape[x.ndim - (1 if isinstance(axis, int) else len(axis)) :]
-    fits = weight_shape == bias_shape == shape and g.shape == x.shape
-    if not n or not fits or x.size > SMALL or not is_plain(x, g):
-        return NotImplemented
-    empty = type(x)
-    out, by_weight, by_bias = empty(x.shape, x.dtype), empty(shape, x.dtype), empty(shape, x.dtype)
-    rows = x.size // n
-    row_blocks = (rows + 7) // 8
-    args = (g, x, pointer(weight), out, by_weight, by_bias, sum_type(x.dtype)(eps))
-    numbers = (np.int32(row_blocks), rows, n)
-    grid = (row_blocks + (n + 31) // 32,)
-    layer_norm_kernel(dtype_name(x))(grid, (32, 8), (*args, *numbers), 5 * x.nbytes)
-    return out, by_weight, by_bias
 
 
 @kernel_for("sum_to")

@@ -26,7 +26,6 @@ from gradhook.nn.layout import SINGLE, layout_of
 from gradhook.tensor import Tensor
 
 FIRST = (0,)
-new_meta: Any = tuple.__new__  # half the price of a named tuple's own constructor
 
 
 def enter(
@@ -44,13 +43,13 @@ def enter(
             refresh(x)
         state.inputs = SINGLE
         if x._node is None:
-            state.input_leaves = state.input_metas = ()
+            state.input_leaves = state._input_metas = ()
             return args, kwargs
         a = x._a
         node.saved, node.hooks, node.multi, node.edges = state, None, False, (x._node, x._nr)
         shape, dtype = node.shape, node.dtype = a.shape, a.dtype
         state.input_leaves = FIRST
-        state.input_metas = node.metas = (new_meta(TensorMeta, (shape, dtype, type(a))),)
+        state._input_metas = node.metas = ((shape, dtype, type(a)),)
         return (alias_at(x, node, 0),), kwargs
     values, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
     layout, leaves = layout_of(values, len(args), names, flat)
@@ -66,7 +65,7 @@ def enter(
                 edges += (leaf._node, leaf._nr)
                 metas.append(meta_of(leaf._a))
                 positions.append(k)
-    state.inputs, state.input_leaves, state.input_metas = layout, positions, metas
+    state.inputs, state.input_leaves, state._input_metas = layout, positions, metas
     if not positions:
         return args, kwargs
     node.close(state, tuple(edges), metas)
@@ -120,7 +119,7 @@ def leave(
         keep_own_edge(t, node)
         aliased = aliased or t is not leaves[k]
         leaves[k] = t
-    state.outputs, state.output_edge_indices, state.output_edge_metas = layout, positions, metas
+    state.outputs, state.output_edge_indices, state._output_metas = layout, positions, metas
     node.transparent = False
     node.close(state, tuple(edges), metas)
     if aliased:
@@ -139,7 +138,8 @@ def _leave_single(
 ) -> tuple[Tensor, ModuleOutputHookNode | None]:  # fmt: skip
     if output._view is not None:
         refresh(output)
-    if output._node is None or not (grad or _is_made_inside(state, output._node)):
+    origin = output._node
+    if origin is None or not (grad or _is_made_inside(state, origin)):
         _warn_no_output(state)
         return output, None
     node = ModuleOutputHookNode()
@@ -147,11 +147,11 @@ def _leave_single(
     node.transparent = False
     a = output._a
     node.saved, node.hooks, node.multi = state, None, False
-    node.edges = (output._node, output._nr)
+    node.edges = (origin, output._nr)
     shape, dtype = node.shape, node.dtype = a.shape, a.dtype
     state.outputs, state.output_edge_indices = SINGLE, FIRST
-    state.output_edge_metas = node.metas = (new_meta(TensorMeta, (shape, dtype, type(a))),)
-    if output._view is None and output._v is None and _is_made_inside(state, node.edges[0]):
+    state._output_metas = node.metas = ((shape, dtype, type(a)),)
+    if output._view is None and output._v is None and origin.seq > state.start and not origin.leaf:
         output._node, output._nr = node, 0  # most calls
         return output, node
     return _left(state, node, output, 0, args, kwargs), node

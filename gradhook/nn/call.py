@@ -15,7 +15,7 @@ from typing import Any
 from gradhook.autograd.hook_notes import hook_name, note_call
 from gradhook.autograd.module_hook_node import ModuleBackwardHookState
 from gradhook.autograd.module_hook_options import OptionHookState
-from gradhook.hooks.calls import Call, get_here, new_here, outermost
+from gradhook.hooks.calls import FORWARD, FULL, OTHER, Call, get_here, new_here, outermost
 from gradhook.hooks.everywhere import everywhere
 from gradhook.hooks.registry import Entry, HookTable
 from gradhook.nn import call_options, legacy_hook
@@ -26,21 +26,18 @@ _NONE: tuple[Any, ...] = ()
 
 def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Module.__call__: forward with the hooks of everywhere and of this module."""
-    e = everywhere
-    if not (self._has_hooks or e.active):
+    e, kinds = everywhere, self._hook_kinds
+    if not (kinds or e.active):
         return self.forward(*args, **kwargs)
     own = self.__dict__
     backward, backward_pre = own.get("_backward_hooks"), own.get("_backward_pre_hooks")
     call: Any
-    if not (backward or backward_pre or e.full_backward or e.full_backward_pre):
-        call = Call()
-    elif (
-        e.flagged or "_keeps_io" in own
-        or (backward and backward.all_flags) or (backward_pre and backward_pre.all_flags)
-    ):  # fmt: skip
-        call = OptionHookState()
-    else:
+    if kinds == FULL and (backward or backward_pre) and not (e.active or e.flagged):
         call = ModuleBackwardHookState()
+    elif kinds == FORWARD and not e.active:
+        call = Call()
+    else:
+        kinds, call = OTHER, _new_call(own, backward, backward_pre)
     here = get_here()
     if here.thread != get_ident():
         here = new_here()
@@ -52,6 +49,16 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     ids.append(id(self))
     here.call = call
     try:
+        if kinds == FULL:
+            call.pre_hooks = backward_pre.snapshot() if backward_pre else _NONE
+            call.full_hooks = backward.snapshot() if backward else _NONE
+            call.skipped = 0
+            args, kwargs = enter(call, args, kwargs)
+            return leave(call, self.forward(*args, **kwargs), args, kwargs)[0]
+        if kinds == FORWARD:
+            hooks = own["_forward_hooks"].items_snapshot()
+            output = self.forward(*args, **kwargs)
+            return _run_forward_hooks(call, args, kwargs, output, hooks, set())[0]
         if e.forward or own.get("_forward_hooks"):
             return _call_with_forward_hooks(call, own, args, kwargs, backward, backward_pre)
         return _call(call, own, args, kwargs, backward, backward_pre, _NONE, None)
@@ -59,6 +66,19 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         here.call = outer
         if is_outermost:
             top.open = False
+
+
+def _new_call(own: dict[str, Any], backward: Any, backward_pre: Any) -> Any:
+    """The record of a call; with state for backward hooks where there are any."""
+    e = everywhere
+    if not (backward or backward_pre or e.full_backward or e.full_backward_pre):
+        return Call()
+    if (
+        e.flagged or "_keeps_io" in own
+        or (backward and backward.all_flags) or (backward_pre and backward_pre.all_flags)
+    ):  # fmt: skip
+        return OptionHookState()
+    return ModuleBackwardHookState()
 
 
 def _entries(shared: HookTable, own: HookTable | None) -> tuple[Entry, ...]:

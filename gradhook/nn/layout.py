@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -36,11 +36,11 @@ class Layout:
         """The values again, of these leaves."""
         return tuple(leaves)
 
-    def pack(self, leaves: list[Any]) -> tuple[Any, ...]:
+    def pack(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """Gradients of the leaves in the shape that hooks see."""
         return tuple(leaves if len(leaves) == self.count else leaves[: self.count])
 
-    def pack_named(self, leaves: list[Any]) -> dict[str, Any]:
+    def pack_named(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Gradients of the keyword arguments, by name, each in the shape of the argument."""
         return dict(zip(self.names, leaves[self.count :], strict=True))
 
@@ -49,7 +49,7 @@ class Layout:
         pairs = zip(self.names, leaves[self.count :], strict=True)
         return [*leaves[: self.count], *[named.get(name, leaf) for name, leaf in pairs]]
 
-    def unpack(self, result: tuple[Any, ...], leaves: list[Any]) -> list[Any]:
+    def unpack(self, result: tuple[Any, ...], leaves: Sequence[Any]) -> list[Any]:
         """The leaves again: what hooks returned for those they see, the others as they were."""
         return [*result, *leaves[self.count :]]
 
@@ -76,11 +76,11 @@ class TreeLayout(Layout):
     def rebuilt(self, leaves: list[Any]) -> tuple[Any, ...]:
         return tree.unflatten(self.spec, leaves)  # type: ignore[no-any-return]
 
-    def pack(self, leaves: list[Any]) -> tuple[Any, ...]:
+    def pack(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """A container with tensors gets the same container of gradients, another value None."""
         return tuple(self._packed(leaves, self.spec.children[: self.count]))
 
-    def pack_named(self, leaves: list[Any]) -> dict[str, Any]:
+    def pack_named(self, leaves: Sequence[Any]) -> dict[str, Any]:
         return dict(
             zip(self.names, self._packed(leaves, self.spec.children)[self.count :], strict=True)
         )
@@ -93,7 +93,7 @@ class TreeLayout(Layout):
             start += child.n_leaves
         return found
 
-    def _packed(self, leaves: list[Any], children: tuple[tree.TreeSpec, ...]) -> list[Any]:
+    def _packed(self, leaves: Sequence[Any], children: tuple[tree.TreeSpec, ...]) -> list[Any]:
         packed, start = [], 0
         for child in children:
             end = start + child.n_leaves
@@ -106,7 +106,7 @@ class TreeLayout(Layout):
             start = end
         return packed
 
-    def unpack(self, result: tuple[Any, ...], leaves: list[Any]) -> list[Any]:
+    def unpack(self, result: tuple[Any, ...], leaves: Sequence[Any]) -> list[Any]:
         """Errors: RuntimeError for another structure than the call's."""
         found: list[Any] = []
         for k, (entry, child) in enumerate(zip(result, self.spec.children, strict=False)):

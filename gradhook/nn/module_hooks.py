@@ -9,9 +9,10 @@ from typing import Any
 from gradhook.autograd.completion import Wanted
 from gradhook.autograd.host_hooks import host_hook
 from gradhook.autograd.numbering import numbering
+from gradhook.hooks.calls import FORWARD, FULL, OTHER
 from gradhook.hooks.declared import is_declared
 from gradhook.hooks.handle import RemovableHandle
-from gradhook.hooks.owner import HookOwner, LazyTable, RegisteredHook
+from gradhook.hooks.owner import HookOwner, LazyTable, RegisteredHook, turn_on
 from gradhook.hooks.registry import HookTable
 from gradhook.nn.module_walk import ModuleWalk
 
@@ -61,11 +62,11 @@ class ModuleHooks(HookOwner, ModuleWalk):
     Attributes have PyTorch's names; flags go with each hook instead of side tables.
     """
 
-    _has_hooks: bool = False
-    _forward_pre_hooks = LazyTable("forward_pre", turns_on="_has_hooks")
-    _forward_hooks = LazyTable("forward", turns_on="_has_hooks")
-    _backward_pre_hooks = LazyTable("full_backward_pre", turns_on="_has_hooks")
-    _backward_hooks = LazyTable("full_backward", turns_on="_has_hooks")
+    _hook_kinds: int = 0  # which tables of call hooks it ever had; hooks/calls.py
+    _forward_pre_hooks = LazyTable("forward_pre", turns_on=("_hook_kinds", OTHER))
+    _forward_hooks = LazyTable("forward", turns_on=("_hook_kinds", FORWARD))
+    _backward_pre_hooks = LazyTable("full_backward_pre", turns_on=("_hook_kinds", FULL))
+    _backward_hooks = LazyTable("full_backward", turns_on=("_hook_kinds", FULL))
     _params_ready_hooks = LazyTable("params_ready")
 
     @MemberFirst
@@ -114,12 +115,17 @@ class ModuleHooks(HookOwner, ModuleWalk):
     @_is_full_backward_hook.setter
     def _is_full_backward_hook(self, value: bool | None) -> None:
         self.__dict__["_full_backward"] = value is not False
+        if value is False:
+            turn_on(self, "_hook_kinds", OTHER)
 
     def _flags(self, **options: bool) -> list[str]:
         """The names of the options that are on."""
         if options.get("keep_io"):
             self.__dict__["_keeps_io"] = True
-        return [name for name, on in options.items() if on]
+        found = [name for name, on in options.items() if on]
+        if found:
+            turn_on(self, "_hook_kinds", OTHER)
+        return found
 
     def register_forward_pre_hook(
         self,
@@ -211,7 +217,8 @@ class ModuleHooks(HookOwner, ModuleWalk):
         """
         if self._is_full_backward_hook is False:
             raise RuntimeError(MIXED)
-        flags = self._flags(keep_io=keep_io) + full_flags(with_kwargs, when)
+        chosen = dict.fromkeys(full_flags(with_kwargs, when), True)
+        flags = self._flags(keep_io=keep_io, **chosen)
         if is_declared(hook) and (with_kwargs or when != "auto"):
             raise TypeError(
                 f"a device hook runs with the accumulation of grad_input; found {hook!r} with "

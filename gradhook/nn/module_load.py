@@ -45,6 +45,12 @@ class Copy:
         with no_grad():
             self.target.copy_(self.value)
 
+    def may_fail(self) -> bool:
+        """Whether the write can fail after its check; all are then made revocable, for a copy of
+        what they overwrite.
+        """
+        return self.target.is_inference() or not self.target.is_contiguous()
+
     def undo(self) -> Undo:
         old = Copy(self.target, self.target.detach().clone(), self.key)
         return old.run
@@ -69,6 +75,10 @@ class Assign:
                 value = Parameter(value, requires_grad=self.target.requires_grad)
         setattr(self.module, self.name, value)
 
+    def may_fail(self) -> bool:
+        """Registration hooks and __setattr__ are the user's."""
+        return True
+
     def undo(self) -> Undo:
         owner = self.module.__dict__
         found = owner["_parameters"] if self.name in owner["_parameters"] else owner["_buffers"]
@@ -85,6 +95,10 @@ class SetExtra:
 
     def run(self) -> None:
         self.module.set_extra_state(self.state)
+
+    def may_fail(self) -> bool:
+        """set_extra_state is the user's."""
+        return True
 
     def undo(self) -> Undo:
         """Give the module back the attributes and members it has now; what set_extra_state changes
@@ -122,6 +136,8 @@ class Errors(list[str]):
             except Exception as error:
                 if isinstance(write, SetExtra):
                     raise
+                if revocable and isinstance(write, Copy):
+                    self.undo.pop()  # it was refused: there is nothing to take back
                 self.append(
                     f'While copying the parameter named "{write.key}", whose dimensions in the '
                     f"model are {write.target.size()} and whose dimensions in the checkpoint are "
@@ -261,7 +277,7 @@ class ModuleLoad(ModuleState):
                     if some
                 ]
             if not errors:
-                errors.write(revocable=False)
+                errors.write(revocable=any(write.may_fail() for write in errors.writes))
             if errors:
                 text = "\n\t".join(errors)
                 raise RuntimeError(
@@ -307,7 +323,7 @@ def check_is_state(state_dict: Any) -> None:
     if not isinstance(state_dict, Mapping):
         raise TypeError(
             f"Expected state_dict to be dict-like, got {type(state_dict)}. Pass what state_dict() "
-            "returned, for example pickle.load of the file that holds it"
+            "returned, or gradhook.load of the file that holds it"
         )
     wrong = next((k for k in state_dict if not isinstance(k, str)), None)
     if wrong is not None:

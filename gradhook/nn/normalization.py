@@ -12,13 +12,36 @@ from gradhook.nn.parameter import Parameter
 from gradhook.tensor import Tensor
 
 
-class LayerNorm(Module):
+class _AffineNorm(Module):
+    """What normalisations share: a weight, which begins as 1, and a bias, which begins as 0."""
+
+    weight: Parameter | None
+
+    def _make(self, shape: tuple[int, ...], device: Any, dtype: Any, **present: bool) -> None:
+        """Register the parameters named, those that are not present as None, and reset them."""
+        for name, wanted in present.items():
+            made = Parameter(creation.empty(shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """weight becomes 1, bias 0."""
+        for name, fill in (("weight", init.ones_), ("bias", init.zeros_)):
+            parameter = getattr(self, name, None)
+            if parameter is not None:
+                fill(parameter)
+
+
+def _shape_of(normalized_shape: Any) -> tuple[int, ...]:
+    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+
+
+class LayerNorm(_AffineNorm):
     """Normalise over the last axes, of normalized_shape, then times weight plus bias.
 
     Source: torch.nn.LayerNorm.
     """
 
-    weight: Parameter | None
     bias: Parameter | None
 
     def __init__(
@@ -31,26 +54,11 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-        self.normalized_shape = shape
+        self.normalized_shape = _shape_of(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, present in (
-            ("weight", elementwise_affine),
-            ("bias", elementwise_affine and bias),
-        ):
-            made = Parameter(creation.empty(shape, device=device, dtype=dtype)) if present else None
-            self.register_parameter(name, made)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """weight becomes 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        affine = {"weight": elementwise_affine, "bias": elementwise_affine and bias}
+        self._make(self.normalized_shape, device, dtype, **affine)
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (..., *normalized_shape), floating."""
@@ -64,10 +72,8 @@ class LayerNorm(Module):
         )
 
 
-class RMSNorm(Module):
+class RMSNorm(_AffineNorm):
     """x / sqrt(mean(x * x) + eps) * weight over the last axes. Source: torch.nn.RMSNorm."""
-
-    weight: Parameter | None
 
     def __init__(
         self,
@@ -78,24 +84,10 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-        self.normalized_shape = shape
+        self.normalized_shape = _shape_of(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        made = (
-            Parameter(creation.empty(shape, device=device, dtype=dtype))
-            if elementwise_affine
-            else None
-        )
-        self.register_parameter("weight", made)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """weight becomes 1."""
-        if self.weight is not None:
-            init.ones_(self.weight)
+        self._make(self.normalized_shape, device, dtype, weight=elementwise_affine)
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (..., *normalized_shape), floating."""
@@ -108,13 +100,12 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_AffineNorm):
     """Normalise num_groups groups of channels, then times weight plus bias a channel.
 
     Source: torch.nn.GroupNorm.
     """
 
-    weight: Parameter | None
     bias: Parameter | None
 
     def __init__(
@@ -137,21 +128,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            made = (
-                Parameter(creation.empty((num_channels,), device=device, dtype=dtype))
-                if present
-                else None
-            )
-            self.register_parameter(name, made)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """weight becomes 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make((num_channels,), device, dtype, weight=affine, bias=affine and bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (batch, num_channels, ...), floating."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from gradhook.nn import functional as F
 from gradhook.nn.dropout import Dropout
@@ -30,12 +30,42 @@ def activation_named(activation: str | Activation) -> Activation:
     return found
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention, then two Linear layers, each added to its input and normalised.
+def attended(
+    attention: MultiheadAttention,
+    x: Tensor,
+    memory: Tensor,
+    attn_mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+    is_causal: bool,
+) -> Tensor:
+    """What x attends to in memory, without the weights. Shapes: as MultiheadAttention.forward."""
+    found: Tensor = attention(
+        x,
+        memory,
+        memory,
+        attn_mask=attn_mask,
+        key_padding_mask=key_padding_mask,
+        is_causal=is_causal,
+        need_weights=False,
+    )[0]
+    return found
 
-    norm_first: normalise the input of each part instead of the sum. activation: "relu", "gelu" or
-    a callable. Source: torch.nn.TransformerEncoderLayer, arXiv:1706.03762, arXiv:2002.04745.
+
+class _TransformerLayer(Module):
+    """Attentions, then two Linear layers; a LayerNorm and a Dropout for each of these parts.
+
+    attentions: the names of the attentions, in order.
     """
+
+    attentions: ClassVar[tuple[str, ...]]
+    self_attn: MultiheadAttention
+    multihead_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    norm3: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
+    dropout3: Dropout
 
     def __init__(
         self,
@@ -53,18 +83,44 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         where = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **where
-        )
+        heads = {"dropout": dropout, "bias": bias, "batch_first": batch_first, **where}
+        for name in self.attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, **heads))
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **where)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **where)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        parts = range(1, len(self.attentions) + 2)
+        for k in parts:
+            setattr(self, f"norm{k}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
+        for k in parts:
+            setattr(self, f"dropout{k}", Dropout(dropout))
         self.activation = activation_named(activation)
+
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        found = attended(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal)
+        result: Tensor = self.dropout1(found)
+        return result
+
+    def _linear_block(self, x: Tensor) -> Tensor:
+        result: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return result
+
+
+class TransformerEncoderLayer(_TransformerLayer):
+    """Self-attention, then two Linear layers, each added to its input and normalised.
+
+    norm_first: normalise the input of each part instead of the sum. activation: "relu", "gelu" or
+    a callable. Source: torch.nn.TransformerEncoderLayer, arXiv:1706.03762, arXiv:2002.04745.
+    """
+
+    attentions = ("self_attn",)
 
     def forward(
         self,
@@ -89,67 +145,19 @@ class TransformerEncoderLayer(Module):
         result: Tensor = self.norm2(x + self._ff_block(x))
         return result
 
-    def _sa_block(
-        self,
-        x: Tensor,
-        attn_mask: Tensor | None,
-        key_padding_mask: Tensor | None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        found, _ = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            need_weights=False,
-            is_causal=is_causal,
-        )
-        result: Tensor = self.dropout1(found)
-        return result
-
     def _ff_block(self, x: Tensor) -> Tensor:
-        result: Tensor = self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        result: Tensor = self.dropout2(self._linear_block(x))
         return result
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to the encoder's memory, then two Linear layers; each added to its
     input and normalised.
 
     Arguments: TransformerEncoderLayer. Source: torch.nn.TransformerDecoderLayer, arXiv:1706.03762.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        where = {"device": device, "dtype": dtype}
-        heads = {"dropout": dropout, "bias": bias, "batch_first": batch_first, **where}
-        self.self_attn = MultiheadAttention(d_model, nhead, **heads)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **heads)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **where)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **where)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = activation_named(activation)
+    attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -179,25 +187,6 @@ class TransformerDecoderLayer(Module):
         result: Tensor = self.norm3(x + self._ff_block(x))
         return result
 
-    def _sa_block(
-        self,
-        x: Tensor,
-        attn_mask: Tensor | None,
-        key_padding_mask: Tensor | None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        found, _ = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )
-        result: Tensor = self.dropout1(found)
-        return result
-
     def _mha_block(
         self,
         x: Tensor,
@@ -206,20 +195,12 @@ class TransformerDecoderLayer(Module):
         key_padding_mask: Tensor | None,
         is_causal: bool = False,
     ) -> Tensor:
-        found, _ = self.multihead_attn(
-            x,
-            mem,
-            mem,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )
+        found = attended(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal)
         result: Tensor = self.dropout2(found)
         return result
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        result: Tensor = self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        result: Tensor = self.dropout3(self._linear_block(x))
         return result
 
 

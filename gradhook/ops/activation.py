@@ -28,6 +28,7 @@ def relu_vjp(xp: Any, grad: Any, y: Any) -> Any:
     aliases=("nn.functional.relu",),
     inplace=True,
     x=lambda xp, g, out: xp.relu_vjp(g, out),
+    takes="biuf",
 )
 def relu(xp: Any, x: Any) -> Any:
     """x where positive, else 0; the gradient at 0 is 0.
@@ -64,6 +65,7 @@ def gelu_vjp(xp: Any, g: Any, x: Any, *, approximate: str) -> Any:
     torch="nn.functional.gelu(input, *, approximate='none')",
     method=False,
     x=lambda xp, g, x, approximate: xp.gelu_vjp(g, x, approximate=approximate),
+    takes="f",
 )
 def gelu(xp: Any, x: Any, *, approximate: str = "none") -> Any:
     """x times the normal distribution function of x, exact or by tanh.
@@ -97,7 +99,7 @@ def log_softmax_vjp(xp: Any, g: Any, out: Any, *, axis: int) -> Any:
     return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
 
 
-@op(torch=None, x=lambda xp, g, out, axis: xp.softmax_vjp(g, out, axis=axis))
+@op(torch=None, x=lambda xp, g, out, axis: xp.softmax_vjp(g, out, axis=axis), takes="f")
 def softmax(xp: Any, x: Any, *, axis: int) -> Any:
     """exp(x) over its sum along `axis`. x: any shape, floating. Result: shape and dtype of x."""
     axis = wrap(axis, x.ndim)
@@ -107,7 +109,7 @@ def softmax(xp: Any, x: Any, *, axis: int) -> Any:
     return (powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype, copy=False)
 
 
-@op(torch=None, x=lambda xp, g, out, axis: xp.log_softmax_vjp(g, out, axis=axis))
+@op(torch=None, x=lambda xp, g, out, axis: xp.log_softmax_vjp(g, out, axis=axis), takes="f")
 def log_softmax(xp: Any, x: Any, *, axis: int) -> Any:
     """Logarithm of softmax along `axis`. x: any shape, floating. Result: shape and dtype of x."""
     axis = wrap(axis, x.ndim)

@@ -92,6 +92,7 @@ def divide(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g: xp.zeros_like(g),
     y=lambda xp, g: xp.zeros_like(g),
+    takes="biuf",
 )
 def floor_divide(xp: Any, x: Any, y: Any) -> Any:
     """Floor of x / y.
@@ -109,6 +110,7 @@ def floor_divide(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g: xp.zeros_like(g),
     y=lambda xp, g: xp.zeros_like(g),
+    takes="biuf",
 )
 def trunc_divide(xp: Any, x: Any, y: Any) -> Any:
     """Quotient x / y rounded toward zero.
@@ -129,6 +131,7 @@ def trunc_divide(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g: g,
     y=lambda xp, g, x, y: -g * xp.floor_divide(x, y),
+    takes="biuf",
 )
 def remainder(xp: Any, x: Any, y: Any) -> Any:
     """Remainder with the sign of y: x - y * floor(x / y).
@@ -147,6 +150,7 @@ def remainder(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g: g,
     y=lambda xp, g, x, y: -g * xp.trunc_divide(x, y),
+    takes="biuf",
 )
 def fmod(xp: Any, x: Any, y: Any) -> Any:
     """Remainder with the sign of x.
@@ -221,6 +225,7 @@ def real_or_self(xp: Any, x: Any) -> Any:
     promote="float",
     x=lambda xp, g, x, y: g * (y / (x * x + y * y)),
     y=lambda xp, g, x, y: g * (-x / (x * x + y * y)),
+    takes="biuf",
 )
 def atan2(xp: Any, x: Any, y: Any) -> Any:
     """Angle of the point (y, x) in radians.
@@ -236,6 +241,7 @@ def atan2(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g, x, out: g * (x / out),
     y=lambda xp, g, y, out: g * (y / out),
+    takes="f",
 )
 def hypot(xp: Any, x: Any, y: Any) -> Any:
     """sqrt(x² + y²) without overflow.
@@ -248,25 +254,36 @@ def hypot(xp: Any, x: Any, y: Any) -> Any:
 @op(
     torch="logaddexp(input, other)",
     promote="float",
-    x=lambda xp, g, x, y: g / (1 + xp.exp(y - x)),
-    y=lambda xp, g, x, y: g / (1 + xp.exp(x - y)),
+    x=lambda xp, g, x, y: g * xp.sigmoid(x - y),
+    y=lambda xp, g, x, y: g * xp.sigmoid(y - x),
+    takes="fc",
 )
 def logaddexp(xp: Any, x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)) without overflow.
 
-    x, y: real, shapes that broadcast. Result: broadcast shape, floating.
+    x, y: shapes that broadcast. Result: broadcast shape, floating or complex; a complex one has
+    the imaginary part of the larger, not wrapped. Source: torch.logaddexp.
     """
-    if x.dtype.kind == "c":
-        top = xp.maximum(x.real, y.real)
-        return top + xp.log(xp.exp(x - top) + xp.exp(y - top))
-    return xp.logaddexp(x, y)
+    return complex_logaddexp(xp, x, y) if x.dtype.kind == "c" else xp.logaddexp(x, y)
+
+
+def complex_logaddexp(xp: Any, x: Any, y: Any) -> Any:
+    """high + log1p(exp(low - high)), ordered by real parts; NaN in both parts where one is NaN."""
+    swap = x.real < y.real
+    low, high = xp.where(swap, x, y), xp.where(swap, y, x)
+    found = high + xp.log1p(xp.exp(low - high))
+    level = xp.isinf(low.real) & (low.real == high.real)  # their difference is NaN
+    endless = xp.where(low.real < 0, low, xp.log(xp.exp(low) + xp.exp(high)))
+    found = xp.where(level, endless, found)
+    return xp.where(xp.isnan(x) | xp.isnan(y), complex("nan+nanj"), found).astype(x.dtype)
 
 
 @op(
     torch="logaddexp2(input, other)",
     promote="float",
-    x=lambda xp, g, x, y: g / (1 + xp.exp2(y - x)),
-    y=lambda xp, g, x, y: g / (1 + xp.exp2(x - y)),
+    x=lambda xp, g, x, y: g * xp.sigmoid((x - y) * 0.6931471805599453),
+    y=lambda xp, g, x, y: g * xp.sigmoid((y - x) * 0.6931471805599453),
+    takes="fc",
 )
 def logaddexp2(xp: Any, x: Any, y: Any) -> Any:
     """log2(2**x + 2**y) without overflow.
@@ -282,6 +299,7 @@ def logaddexp2(xp: Any, x: Any, y: Any) -> Any:
     promote="float",
     x=lambda xp, g, x, out: xp.masked_fill(g * xp.sign(x) * xp.sign(out), x == 0, value=0),
     y=lambda xp, g: xp.zeros_like(g),
+    takes="biuf",
 )
 def copysign(xp: Any, x: Any, y: Any) -> Any:
     """|x| with the sign of y.
@@ -298,6 +316,7 @@ def copysign(xp: Any, x: Any, y: Any) -> Any:
     promote="float",
     x=lambda xp, g, x, y: xp.masked_fill(g * xp.log(y), xp.logical_and(x == 0, y <= 0), value=0),
     y=lambda xp, g, x, y: g * x / y,
+    takes="f",
 )
 def xlogy(xp: Any, x: Any, y: Any) -> Any:
     """x * log(y), 0 where x is 0 (NaN where y is).

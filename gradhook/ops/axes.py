@@ -15,13 +15,20 @@ Axis = int | Sequence[int] | None
 def accumulate_at(xp: Any, target: Any, index: Any, values: Any) -> None:
     """Add values at target[index] in place; repeated positions sum.
 
-    CuPy's add.at takes no complex numbers; those are added by their parts, which are views.
+    CuPy's add.at takes no complex numbers, which are added by their parts, views of them, and no
+    bools or whole numbers of one or two bytes, which are added as wider ones.
     """
-    if target.dtype.kind == "c" and type(target).__module__ != "numpy":
+    kind = target.dtype.kind
+    whole = kind in "iu" and target.itemsize > 2
+    if xp.__name__ == "numpy" or kind == "f" or whole:
+        xp.add.at(target, index, values)
+    elif kind == "c":
         xp.add.at(target.real, index, values.real)
         xp.add.at(target.imag, index, values.imag)
     else:
-        xp.add.at(target, index, values)
+        wide = target.astype("i4")
+        xp.add.at(wide, index, values.astype("i4"))
+        target[...] = wide.astype(target.dtype)
 
 
 def wrap(axis: int, ndim: int) -> int:

@@ -141,8 +141,6 @@ def _scaled(xp: Any, size: Any, near: Any, far: Any) -> Any:
 
 
 def _wide(x: Any) -> Any:
-    if x.dtype.kind == "c":
-        raise NotImplementedError("Bessel functions take real numbers, found " + x.dtype.name)
     return x.astype("f4") if x.dtype.itemsize == 2 else x
 
 
@@ -162,6 +160,7 @@ def _order_1(xp: Any, x: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, x: g * xp.i1(x),
+    takes="f",
 )
 def i0(xp: Any, x: Any) -> Any:
     """Modified Bessel function of order 0. x: any shape, real. Result: shape of x, floating."""
@@ -175,6 +174,7 @@ def i0(xp: Any, x: Any) -> Any:
     method=False,
     promote="float",
     x=lambda xp, g, x, out: g * (xp.i1e(x) - xp.sgn(x) * out),
+    takes="f",
 )
 def i0e(xp: Any, x: Any) -> Any:
     """exp(-|x|) i0(x). x: any shape, real. Result: shape of x, floating."""
@@ -188,6 +188,7 @@ def i0e(xp: Any, x: Any) -> Any:
     x=lambda xp, g, x, out: (
         g * (xp.i0(x) - xp.masked_fill(out / xp.masked_fill(x, x == 0, value=1), x == 0, value=0.5))
     ),
+    takes="f",
 )
 def i1(xp: Any, x: Any) -> Any:
     """Modified Bessel function of order 1. x: any shape, real. Result: shape of x, floating."""
@@ -208,6 +209,7 @@ def i1(xp: Any, x: Any) -> Any:
             - xp.masked_fill(out / xp.masked_fill(x, x == 0, value=1), x == 0, value=0.5)
         )
     ),
+    takes="f",
 )
 def i1e(xp: Any, x: Any) -> Any:
     """exp(-|x|) i1(x). x: any shape, real. Result: shape of x, floating."""

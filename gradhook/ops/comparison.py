@@ -35,6 +35,7 @@ def not_equal(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=None,
     y=None,
+    takes="biuf",
 )
 def less(xp: Any, x: Any, y: Any) -> Any:
     """x < y. x, y: real, shapes that broadcast. Result: broadcast shape, bool."""
@@ -49,6 +50,7 @@ def less(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=None,
     y=None,
+    takes="biuf",
 )
 def less_equal(xp: Any, x: Any, y: Any) -> Any:
     """x <= y. x, y: real, shapes that broadcast. Result: broadcast shape, bool."""
@@ -63,6 +65,7 @@ def less_equal(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=None,
     y=None,
+    takes="biuf",
 )
 def greater(xp: Any, x: Any, y: Any) -> Any:
     """x > y. x, y: real, shapes that broadcast. Result: broadcast shape, bool."""
@@ -77,6 +80,7 @@ def greater(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=None,
     y=None,
+    takes="biuf",
 )
 def greater_equal(xp: Any, x: Any, y: Any) -> Any:
     """x >= y. x, y: real, shapes that broadcast. Result: broadcast shape, bool."""
@@ -203,13 +207,13 @@ def isfinite(xp: Any, x: Any) -> Any:
     return xp.isfinite(x)
 
 
-@op(torch="isposinf(input)", x=None)
+@op(torch="isposinf(input)", x=None, takes="biuf")
 def isposinf(xp: Any, x: Any) -> Any:
     """x is inf. x: any shape, real. Result: shape of x, bool."""
     return x == float("inf")
 
 
-@op(torch="isneginf(input)", x=None)
+@op(torch="isneginf(input)", x=None, takes="biuf")
 def isneginf(xp: Any, x: Any) -> Any:
     """x is -inf. x: any shape, real. Result: shape of x, bool."""
     return x == float("-inf")
@@ -221,7 +225,7 @@ def isreal(xp: Any, x: Any) -> Any:
     return xp.isreal(x)
 
 
-@op(torch="signbit(input)", x=None)
+@op(torch="signbit(input)", x=None, takes="biuf")
 def signbit(xp: Any, x: Any) -> Any:
     """The sign bit is set (also of -0.0). x: any shape, real. Result: shape of x, bool."""
     return xp.signbit(x) if x.dtype.kind == "f" else x < 0
@@ -246,7 +250,7 @@ def isclose(
     return xp.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-@op(torch="heaviside(input, values)", inplace=True, promote="same", x=None, y=None)
+@op(torch="heaviside(input, values)", inplace=True, promote="same", x=None, y=None, takes="biuf")
 def heaviside(xp: Any, x: Any, y: Any) -> Any:
     """0 below 0, y at 0, 1 above.
 
@@ -273,9 +277,17 @@ def lcm(xp: Any, x: Any, y: Any) -> Any:
     return xp.lcm(x, y)
 
 
-@op(torch="nextafter(input, other)", inplace=True, promote="same", x=None, y=None)
+@op(
+    torch="nextafter(input, other)",
+    inplace=True,
+    promote="same",
+    linear=True,
+    takes="f",
+    x=lambda xp, g: g,
+    y=lambda xp, g: xp.zeros_like(g),
+)
 def nextafter(xp: Any, x: Any, y: Any) -> Any:
-    """The next number from x toward y.
+    """The next number from x toward y; the gradient is that of x.
 
     x, y: one floating dtype, shapes that broadcast. Result: broadcast shape.
     """

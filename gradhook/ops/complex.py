@@ -58,6 +58,7 @@ def angle(xp: Any, x: Any) -> Any:
     linear=True,
     re=lambda xp, g: xp.real(g),
     im=lambda xp, g: xp.imag(g),
+    takes="f",
 )
 def complex(xp: Any, re: Any, im: Any) -> Any:
     """re + i im.
@@ -70,7 +71,7 @@ def complex(xp: Any, re: Any, im: Any) -> Any:
     return result
 
 
-@composite(torch="polar(abs, angle)", method=False)
+@composite(torch="polar(abs, angle)", method=False, takes="f")
 def polar(xp: Any, size: Any, angle: Any) -> Any:
     """size * (cos(angle) + i sin(angle)).
 
@@ -102,6 +103,7 @@ def view_as_real(xp: Any, x: Any) -> Any:
     view=True,
     linear=True,
     x=lambda xp, g: xp.view_as_real(g),
+    takes="f",
 )
 def view_as_complex(xp: Any, x: Any) -> Any:
     """Pairs of the last dimension as complex numbers, a view.

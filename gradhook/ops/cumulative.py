@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from gradhook.dtypes import raw
+from gradhook.ops.arithmetic import complex_logaddexp
 from gradhook.ops.axes import wrap
 from gradhook.ops.table import composite, op
 
@@ -78,14 +82,14 @@ def reverse_recurrence(xp: Any, g: Any, factor: Any, *, axis: int) -> Any:
     return total
 
 
-@composite()
+@composite(fresh=True)
 def cumprod_vjp(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
     """Gradient of cumprod, right where elements are 0. g, x: one shape. Result: that shape.
 
     It is P * S with P the product before each element and S[k] = g[k] + x[k + 1] * S[k + 1].
     """
     if x.ndim == 0 or x.shape[axis] == 0:
-        return g
+        return xp.clone(g)
     axis = axis % x.ndim
     ones = xp.ones_like(xp.slice_view(x, index=along(axis, 0, 1)))
     ahead = xp.slice_view(x, index=along(axis, 0, x.shape[axis] - 1))
@@ -119,7 +123,7 @@ def product_of_others(xp: Any, x: Any, *, axis: Any) -> Any:
     return xp.reshape(pairs, shape=tuple(x.shape))
 
 
-@composite()
+@composite(fresh=True)
 def logcumsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: int) -> Any:
     """Gradient of logcumsumexp: exp(x - out) * S with S[k] = g[k] + exp(out[k] - out[k + 1]) S[k +
     1].
@@ -127,7 +131,7 @@ def logcumsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: int) -> Any:
     g, x, out: one shape. Result: that shape. No exponential is above 1.
     """
     if x.ndim == 0 or x.shape[axis] == 0:
-        return g
+        return xp.clone(g)
     axis = axis % x.ndim
     here = xp.slice_view(out, index=along(axis, 0, x.shape[axis] - 1))
     following = xp.slice_view(out, index=along(axis, 1, None))
@@ -139,18 +143,24 @@ def logcumsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: int) -> Any:
     torch="logcumsumexp(input, dim)",
     promote="float",
     x=lambda xp, g, x, out, axis: xp.logcumsumexp_vjp(g, x, out, axis=axis),
+    takes="fc",
 )
 def logcumsumexp(xp: Any, x: Any, *, axis: int) -> Any:
     """Logarithm of the running sum of exponentials along `axis`.
 
-    x: floating. Result: shape and dtype of x.
+    x: floating or complex. Result: shape and dtype of x.
     """
-    return scanned(xp, xp.logaddexp, x, wrap(axis, x.ndim)) if x.ndim else x.copy()
+    if x.ndim == 0:
+        return x.copy()
+    joined = xp.logaddexp if x.dtype.kind == "f" else partial(complex_logaddexp, xp)
+    return scanned(xp, joined, x, wrap(axis, x.ndim))
 
 
 def scanned(xp: Any, ufunc: Any, x: Any, axis: int) -> Any:
-    """The running result of an associative ufunc along `axis`; CuPy's ufuncs have no accumulate."""
-    if xp.__name__ == "numpy":
+    """The running result of an associative function along `axis`; only NumPy's ufuncs have
+    accumulate.
+    """
+    if isinstance(ufunc, np.ufunc):
         return ufunc.accumulate(x, axis=axis)
     n, step = x.shape[axis], 1
     while step < n:

@@ -113,6 +113,9 @@ def _pair(
     batch = [c for c in la if c in lb and c in keep]
     inner = [c for c in la if c in lb and c not in keep]
     rows, columns = [c for c in la if c not in lb], [c for c in lb if c not in la]
+    # of one label each, with neighbours in memory along them: BLAS takes them as they lie
+    whole = len(rows) == len(inner) == len(columns) == 1
+    whole = whole and la[-1] in rows + inner and lb[-1] in inner + columns
     a = _arranged(xp, a, la, batch + rows + inner)
     b = _arranged(xp, b, lb, batch + inner + columns)
     result = batch + rows + columns
@@ -123,6 +126,8 @@ def _pair(
         return a * b, result
     a = xp.broadcast_to(a, shape=tuple(size[c] for c in batch + rows + inner))
     b = xp.broadcast_to(b, shape=tuple(size[c] for c in batch + inner + columns))
+    if whole:
+        return xp.matmul(a, b), result
     k = prod(size[c] for c in inner)
     n, m = prod(size[c] for c in rows), prod(size[c] for c in columns)
     lead = (prod(size[c] for c in batch),) if batch else ()

@@ -52,7 +52,7 @@ def absolute(xp: Any, x: Any) -> Any:
     return xp.abs(x)
 
 
-@op(torch="sign(input)", inplace=True, x=lambda xp, g: xp.zeros_like(g))
+@op(torch="sign(input)", inplace=True, x=lambda xp, g: xp.zeros_like(g), takes="biuf")
 def sign(xp: Any, x: Any) -> Any:
     """-1, 0 or 1.
 
@@ -87,7 +87,7 @@ def sgn(xp: Any, x: Any) -> Any:
     return x / xp.where(size == 0, size.dtype.type(1), size)
 
 
-@op(torch="floor(input)", inplace=True, x=lambda xp, g: xp.zeros_like(g))
+@op(torch="floor(input)", inplace=True, x=lambda xp, g: xp.zeros_like(g), takes="biuf")
 def floor(xp: Any, x: Any) -> Any:
     """The largest integer not above x.
 
@@ -96,7 +96,7 @@ def floor(xp: Any, x: Any) -> Any:
     return xp.floor(x) if x.dtype.kind == "f" else x.copy()
 
 
-@op(torch="ceil(input)", inplace=True, x=lambda xp, g: xp.zeros_like(g))
+@op(torch="ceil(input)", inplace=True, x=lambda xp, g: xp.zeros_like(g), takes="biuf")
 def ceil(xp: Any, x: Any) -> Any:
     """The smallest integer not below x.
 
@@ -105,13 +105,19 @@ def ceil(xp: Any, x: Any) -> Any:
     return xp.ceil(x) if x.dtype.kind == "f" else x.copy()
 
 
-@op(torch="trunc(input)", aliases=("fix",), inplace=True, x=lambda xp, g: xp.zeros_like(g))
+@op(
+    torch="trunc(input)",
+    aliases=("fix",),
+    inplace=True,
+    x=lambda xp, g: xp.zeros_like(g),
+    takes="biuf",
+)
 def trunc(xp: Any, x: Any) -> Any:
     """x without its fraction. x: any shape, real. Result: shape and dtype of x, zero gradient."""
     return xp.trunc(x) if x.dtype.kind == "f" else x.copy()
 
 
-@op(torch="frac(input)", inplace=True, x=lambda xp, g: g)
+@op(torch="frac(input)", inplace=True, x=lambda xp, g: g, takes="f")
 def frac(xp: Any, x: Any) -> Any:
     """The fraction of x, with its sign. x: any shape, floating. Result: shape and dtype of x."""
     return x - xp.trunc(x)
@@ -122,6 +128,7 @@ def frac(xp: Any, x: Any) -> Any:
     aliases=("special.round",),
     inplace=True,
     x=lambda xp, g: xp.zeros_like(g),
+    takes="iuf",
 )
 def round(xp: Any, x: Any, *, decimals: int = 0) -> Any:
     """Nearest multiple of 10**-decimals, halves to even.

@@ -22,7 +22,11 @@ def exp(xp: Any, x: Any) -> Any:
 )
 def exp2(xp: Any, x: Any) -> Any:
     """2 to the power x. x: any shape. Result: shape of x, floating or complex."""
-    return xp.exp2(x) if x.dtype.kind == "f" else xp.exp(x * 0.6931471805599453)
+    if x.dtype.kind == "f":
+        return xp.exp2(x)
+    power = xp.empty_like(x)  # part by part: a complex product makes NaN of infinities
+    power.real, power.imag = x.real * 0.6931471805599453, x.imag * 0.6931471805599453
+    return xp.exp(power)
 
 
 @op(
@@ -105,8 +109,8 @@ def reciprocal(xp: Any, x: Any) -> Any:
 
 @op(torch="square(input)", inplace=True, x=lambda xp, g, x: g * (x * 2))
 def square(xp: Any, x: Any) -> Any:
-    """x * x. x: any shape, any dtype but bool. Result: shape and dtype of x."""
-    return x * x
+    """x * x. x: any shape. Result: shape and dtype of x, int64 of bool."""
+    return x * x if x.dtype.kind != "b" else x.astype("i8")
 
 
 @composite()
@@ -127,6 +131,7 @@ def logit_vjp(xp: Any, g: Any, x: Any, *, eps: float | None) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, x, eps: xp.logit_vjp(g, x, eps=eps),
+    takes="f",
 )
 def logit(xp: Any, x: Any, *, eps: float | None = None) -> Any:
     """log(x / (1 - x)), NaN outside [0, 1]; with eps, of x cut off to [eps, 1 - eps].

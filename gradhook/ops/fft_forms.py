@@ -183,7 +183,7 @@ def fft2(xp: Any, x: Any, *, s: Any = None, axis: Any = (-2, -1), norm: str | No
 
 @composite(torch="fft.ifft2(input, s=None, dim=(-2, -1), norm=None)", method=False)
 def ifft2(xp: Any, x: Any, *, s: Any = None, axis: Any = (-2, -1), norm: str | None = None) -> Any:
-    """Inverse of fft2. x: real or complex. Result: dims s long, complex."""
+    """Inverse of fft2. x: real or complex. Result: shape of x, dims s long, complex."""
     return _c2c(xp, x, s, axis, norm, False)
 
 
@@ -225,7 +225,7 @@ def fftn(xp: Any, x: Any, *, s: Any = None, axis: Any = None, norm: str | None =
 
 @composite(torch="fft.ifftn(input, s=None, dim=None, norm=None)", method=False)
 def ifftn(xp: Any, x: Any, *, s: Any = None, axis: Any = None, norm: str | None = None) -> Any:
-    """Inverse of fftn. x: real or complex. Result: dims s long, complex."""
+    """Inverse of fftn. x: real or complex. Result: shape of x, dims s long, complex."""
     return _c2c(xp, x, s, axis, norm, False)
 
 

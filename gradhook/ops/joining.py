@@ -34,12 +34,14 @@ def concat(xp: Any, *tensors: Any, axis: int = 0) -> Any:
     """
     try:
         return xp.concatenate(tensors, axis=axis)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # CuPy: TypeError for 0-d arrays
         ndim = max(t.ndim for t in tensors)
         if ndim == 0:
             raise RuntimeError(
                 "zero-dimensional tensor (at position 0) cannot be concatenated"
             ) from error
+        if isinstance(error, TypeError):
+            raise
         axis = wrap(axis, ndim)
         kept = [t for t in tensors if t.shape != (0,)]
         if len(kept) < len(tensors) and ndim > 1:

@@ -130,12 +130,13 @@ def pseudo_inverse(
     """Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
 
     x: (..., m, n). Result: (..., n, m). atol, rtol: numbers or arrays of the batch's shape; rtol
-    is max(m, n) eps without both.
+    is max(m, n) eps without one where atol is 0.
     """
     if x.size == 0:
         return xp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+    atol = xp.asarray(0.0 if atol is None else atol)
     if rtol is None:
-        rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if atol is None else 0.0
+        rtol = (atol <= 0) * (max(x.shape[-2:]) * float(np.finfo(x.dtype).eps))
     with failing("linalg.pinv: the input matrix contained non-finite values"):
         if hermitian:
             values, u = xp.linalg.eigh(x)
@@ -145,7 +146,7 @@ def pseudo_inverse(
             v = vh.conj().swapaxes(-1, -2)
     size = abs(values)
     limit = xp.asarray(rtol)[..., None] * size.max(axis=-1, keepdims=True)
-    limit = xp.maximum(xp.asarray(0.0 if atol is None else atol)[..., None], limit)
+    limit = xp.maximum(atol[..., None], limit)
     kept = size > limit
     back = xp.where(kept, 1 / xp.where(kept, values, 1), 0).astype(values.dtype, copy=False)
     return xp.matmul(v * back[..., None, :], u.conj().swapaxes(-1, -2))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gradhook.kernels.registry import with_kernel
-from gradhook.ops.table import TABLE
+from gradhook.ops.table import TABLE, Op, forgetting
 
 
 class TableNamespace:
@@ -43,3 +43,11 @@ def table_namespace(module: Any) -> TableNamespace:
     if found is None:
         found = _NAMESPACES.setdefault(module, TableNamespace(module))
     return found
+
+
+def _forget(row: Op) -> None:
+    for namespace in _NAMESPACES.values():
+        vars(namespace).pop(row.name, None)
+
+
+forgetting.append(_forget)

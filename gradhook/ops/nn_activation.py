@@ -16,7 +16,7 @@ def silu_vjp(xp: Any, g: Array, x: Array) -> Array:
     return g * (s * (1 + x * (1 - s)))
 
 
-@op(method=False, promote="float", x=lambda xp, g, x: xp.silu_vjp(g, x))
+@op(method=False, promote="float", x=lambda xp, g, x: xp.silu_vjp(g, x), takes="fc")
 def silu(xp: Any, x: Array) -> Array:
     """x * sigmoid(x).
 
@@ -28,6 +28,7 @@ def silu(xp: Any, x: Array) -> Array:
 @op(
     method=False,
     x=lambda xp, g, x, negative_slope: xp.where(x > 0, g, g * negative_slope),
+    takes="f",
 )
 def leaky_relu(xp: Any, x: Array, *, negative_slope: float = 0.01) -> Array:
     """x where x > 0, negative_slope * x elsewhere.
@@ -40,6 +41,7 @@ def leaky_relu(xp: Any, x: Array, *, negative_slope: float = 0.01) -> Array:
 @op(
     method=False,
     x=lambda xp, g, x, beta, threshold: xp.where(x * beta > threshold, g, g * xp.sigmoid(x * beta)),
+    takes="f",
 )
 def softplus(xp: Any, x: Array, *, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold.
@@ -56,6 +58,7 @@ def softplus(xp: Any, x: Array, *, beta: float = 1.0, threshold: float = 20.0) -
 @op(
     method=False,
     x=lambda xp, g, x, alpha: xp.where(x > 0, g, g * (alpha * xp.exp(x))),
+    takes="f",
 )
 def elu(xp: Any, x: Array, *, alpha: float = 1.0) -> Array:
     """x where x > 0, alpha * (exp(x) - 1) elsewhere.
@@ -65,7 +68,7 @@ def elu(xp: Any, x: Array, *, alpha: float = 1.0) -> Array:
     return xp.where(x > 0, x, alpha * xp.expm1(xp.minimum(x, 0)))
 
 
-@composite(torch="nn.functional.prelu(input, weight)", method=False)
+@composite(torch="nn.functional.prelu(input, weight)", method=False, takes="f")
 def prelu(xp: Any, x: Array, weight: Array) -> Array:
     """x where x > 0, weight * x elsewhere.
 
@@ -94,10 +97,17 @@ def prelu(xp: Any, x: Array, weight: Array) -> Array:
 @op(
     method=False,
     x=lambda xp, g, x, low, high: xp.masked_fill(g, xp.logical_or(x <= low, x >= high), value=0),
+    takes="biuf",
 )
 def hardtanh(xp: Any, x: Array, *, low: float = -1.0, high: float = 1.0) -> Array:
     """x cut to [low, high]; at the limits the gradient is 0.
 
-    x: any shape, real. Result: shape and dtype of x.
+    x: any shape, real. Result: shape and dtype of x; of integers, the limits without their
+    fraction. Errors: RuntimeError for bool, and for unsigned integers with a limit below 0.
     """
-    return xp.clip(x, low, high)
+    kind = x.dtype.kind
+    if kind == "b":
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if kind == "u" and (low < 0 or high < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    return xp.clip(x, low, high) if kind == "f" else xp.clip(x, int(low), int(high))

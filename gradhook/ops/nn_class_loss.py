@@ -136,6 +136,7 @@ def _loss(
     ),
     target=None,
     weight=None,
+    takes="f",
 )  # fmt: skip
 def nll_loss(
     xp: Any,
@@ -307,6 +308,7 @@ def cross_entropy_input(
     ),
     target=None,
     weight=None,
+    takes="f",
 )  # fmt: skip
 def cross_entropy(
     xp: Any,
@@ -318,7 +320,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Array:
-    """The loss of softmax(x). Arguments and result as of nll_loss, x being any scores."""
+    """The loss of softmax(x). Arguments, shapes and result as of nll_loss, x being any scores."""
     axis = class_axis(x.ndim)
     if x.size:
         scores = _shifted(x, axis)

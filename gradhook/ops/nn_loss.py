@@ -30,6 +30,7 @@ def squared_error(xp: Any, x: Array, target: Array) -> Array:
         xp.multiply(g, x - target), xp.maximum(x * (1 - x), 1e-12)
     ),
     target=lambda xp, g, x: g * (xp.log1p(-x) - xp.log(x)),
+    takes="f",
 )
 def binary_cross_entropy_terms(xp: Any, x: Array, target: Array) -> Array:
     """-(target * log(x) + (1 - target) * log(1 - x)), logarithms cut at -100.

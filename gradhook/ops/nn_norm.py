@@ -89,6 +89,7 @@ def layer_norm_vjp(
             )
         ),
     },
+    takes="f",
 )
 def layer_norm(
     xp: Any,
@@ -112,9 +113,15 @@ def layer_norm(
     joint={
         ("x", "weight"): lambda xp, g, x, weight, axis, eps: xp.standardize_vjp(
             g, x, weight, axis=axis, eps=eps
-        )
+        ),
+        ("x", "weight", "bias"): lambda xp, g, x, weight, axis, eps, weight_shape, bias_shape: (
+            xp.layer_norm_vjp(
+                g, x, weight, axis=axis, eps=eps, weight_shape=weight_shape, bias_shape=bias_shape
+            )
+        ),
     },
     bias=lambda xp, g: g,
+    takes="f",
 )
 def batch_norm(
     xp: Any,
@@ -130,6 +137,25 @@ def batch_norm(
     Source: arXiv:1502.03167.
     """
     return _standardized(xp, x, weight, bias, axis, eps)
+
+
+@op(torch=None, n_outputs=2, x=None, mean=None, var=None)
+def running_moments(
+    xp: Any, x: Array, mean: Array, var: Array, *, axis: Any, momentum: float
+) -> tuple[Array, Array]:
+    """Running statistics moved by `momentum` towards the mean and the unbiased variance of x.
+
+    x: floating; mean, var: what is left of its shape. Results: shape and dtype of mean and var.
+    Source: torch.nn.BatchNorm2d.
+    """
+    wide = x.astype(accumulation(x.dtype), copy=False)
+    n = x.size // max(mean.size, 1)
+    batch = wide.mean(axis=axis), wide.var(axis=axis) * (n / max(n - 1, 1))
+    moved = [
+        (running * (1 - momentum) + found.reshape(running.shape) * momentum).astype(running.dtype)
+        for running, found in zip((mean, var), batch, strict=True)
+    ]
+    return moved[0], moved[1]
 
 
 @composite(method=False, fresh=True)
@@ -155,6 +181,7 @@ def rms_norm_vjp(
             g, x, weight, axis=axis, eps=eps
         )
     },
+    takes="fc",
 )
 def rms_norm(xp: Any, x: Array, weight: Array | None = None, *, axis: Any, eps: float) -> Array:
     """x / sqrt(mean(x * x) + eps) * weight over `axis`.

@@ -62,6 +62,7 @@ def _flat_indices(xp: Any, chosen: Array, where: Geometry) -> Array:
     n_outputs=2,
     differentiable=(0,),
     x=lambda xp, g0, out1, x_shape, rank: xp.plane_scatter(g0, out1, shape=x_shape, rank=rank),
+    takes="iuf",
 )
 def max_pool(
     xp: Any,
@@ -182,6 +183,7 @@ def _divisor(
             divisor=divisor,
         )
     ),
+    takes="iuf",
 )
 def avg_pool(
     xp: Any,
@@ -197,7 +199,8 @@ def avg_pool(
 ) -> Array:
     """The mean of every window.
 
-    x: (..., *spatial) with `rank` spatial axes, floating. Result: (..., *windows).
+    x: (..., *spatial) with `rank` spatial axes, real. Result: (..., *windows), dtype of x; of
+    integers, without the fraction.
 
     include_pad: padding counts as zeros of the mean; divisor: divide by this instead of the
     window's size.
@@ -208,7 +211,10 @@ def avg_pool(
     out = padded[(..., *where.window_slices(first))].copy()
     for offset in others:
         out += padded[(..., *where.window_slices(offset))]
-    out /= _divisor(xp, where, divisor, padding, include_pad, x.dtype)
+    count = _divisor(xp, where, divisor, padding, include_pad, x.dtype)
+    if x.dtype.kind in "iu":
+        return xp.sign(out) * xp.sign(count) * (xp.absolute(out) // xp.absolute(count))
+    out /= count
     return out
 
 

@@ -111,6 +111,7 @@ def vander(xp: Any, x: Any, *, N: int | None = None, increasing: bool = False) -
     method=False,
     promote="float",
     x=lambda xp, g, x: g * 0.7978845608028654 / xp.erfcx(x * -0.7071067811865476),
+    takes="f",
 )
 def log_ndtr(xp: Any, x: Any) -> Any:
     """log of ndtr, exact for very negative x. x: any shape, real. Result: floating."""
@@ -130,6 +131,7 @@ def log_ndtr(xp: Any, x: Any) -> Any:
     promote="float",
     x=lambda xp, g, x, y: xp.masked_fill(g * xp.log1p(y), xp.logical_and(x == 0, y <= -1), value=0),
     y=lambda xp, g, x, y: g * x / (y + 1),
+    takes="f",
 )
 def xlog1py(xp: Any, x: Any, y: Any) -> Any:
     """x * log(1 + y), 0 where x is 0 (NaN where y is).

@@ -21,6 +21,7 @@ def _lifted(x: Any) -> Any:
     x=lambda xp, g0, out1, axis, keepdims, x_shape: xp.put_reduced(
         g0, out1, shape=x_shape, axis=axis, keepdims=keepdims
     ),
+    takes="biuf",
 )
 def max_dim(xp: Any, x: Any, *, axis: int, keepdims: bool = False) -> tuple[Any, Any]:
     """Largest element along one dimension and its first index, NaN first.
@@ -37,6 +38,7 @@ def max_dim(xp: Any, x: Any, *, axis: int, keepdims: bool = False) -> tuple[Any,
     x=lambda xp, g0, out1, axis, keepdims, x_shape: xp.put_reduced(
         g0, out1, shape=x_shape, axis=axis, keepdims=keepdims
     ),
+    takes="biuf",
 )
 def min_dim(xp: Any, x: Any, *, axis: int, keepdims: bool = False) -> tuple[Any, Any]:
     """Smallest element along one dimension and its first index, NaN first.
@@ -105,6 +107,7 @@ def take_reduced(xp: Any, x: Any, index: Any, *, axis: int, keepdims: bool) -> A
     x=lambda xp, g0, out1, axis, x_shape: xp.scatter_zeros(
         g0, out1, axis=axis, shape=x_shape, unique=True
     ),
+    takes="biuf",
 )
 def sort(
     xp: Any, x: Any, *, axis: int = -1, descending: bool = False, stable: bool = False
@@ -130,6 +133,7 @@ def sort(
     x=lambda xp, g0, out1, axis, x_shape: xp.scatter_zeros(
         g0, out1, axis=axis, shape=x_shape, unique=True
     ),
+    takes="biuf",
 )
 def topk(
     xp: Any, x: Any, *, k: int, axis: int = -1, largest: bool = True, sorted: bool = True
@@ -157,6 +161,7 @@ def topk(
     x=lambda xp, g0, out1, axis, keepdims, x_shape: xp.put_reduced(
         g0, out1, shape=x_shape, axis=axis, keepdims=keepdims
     ),
+    takes="biuf",
 )
 def kth_smallest(xp: Any, x: Any, *, k: int, axis: int, keepdims: bool = False) -> tuple[Any, Any]:
     """The k-th smallest (from 1) along `axis` and its index. x: real. Results: reduced shape.
@@ -181,6 +186,7 @@ def kth_smallest(xp: Any, x: Any, *, k: int, axis: int, keepdims: bool = False) 
     x=lambda xp, g0, out1, axis, keepdims, x_shape: xp.put_reduced(
         g0, out1, shape=x_shape, axis=axis, keepdims=keepdims
     ),
+    takes="biuf",
 )
 def median_dim(xp: Any, x: Any, *, axis: int, keepdims: bool = False) -> tuple[Any, Any]:
     """The lower median along `axis`, NaN if there is one, and its index.
@@ -213,6 +219,7 @@ def median_dim(xp: Any, x: Any, *, axis: int, keepdims: bool = False) -> tuple[A
     x=lambda xp, g0, out1, axis, x_shape: xp.scatter_zeros(
         g0, out1, axis=axis, shape=x_shape, unique=False
     ),
+    takes="biuf",
 )
 def cummax(xp: Any, x: Any, *, axis: int) -> tuple[Any, Any]:
     """Running maximum along `axis` and the last index that has it. x: real. Results: shape of x."""
@@ -226,6 +233,7 @@ def cummax(xp: Any, x: Any, *, axis: int) -> tuple[Any, Any]:
     x=lambda xp, g0, out1, axis, x_shape: xp.scatter_zeros(
         g0, out1, axis=axis, shape=x_shape, unique=False
     ),
+    takes="biuf",
 )
 def cummin(xp: Any, x: Any, *, axis: int) -> tuple[Any, Any]:
     """Running minimum along `axis` and the last index that has it. x: real. Results: shape of x."""
@@ -248,6 +256,7 @@ def _running(xp: Any, ufunc: Any, x: Any, axis: int) -> tuple[Any, Any]:
     method=False,
     edges=None,
     x=None,
+    takes="biuf",
 )
 def searchsorted(
     xp: Any, edges: Any, x: Any, *, out_int32: bool = False, right: bool = False

@@ -110,7 +110,7 @@ def mean(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False, dtype: An
     return x.sum(axis=plain(axis, x.ndim), keepdims=keepdims) / n
 
 
-@composite()
+@composite(fresh=True)
 def extremum_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: Any, keepdims: bool) -> Any:
     """g shared evenly by the elements of x that equal the extremum.
 
@@ -141,6 +141,7 @@ def _refuse_empty(name: str, x: Any, axis: Any) -> None:
     x=lambda xp, g, x, out, axis, keepdims: xp.extremum_vjp(
         g, x, out, axis=axis, keepdims=keepdims
     ),
+    takes="biuf",
 )
 def amax(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Largest element over `axis` (all without), NaN if there is one; equal ones share the
@@ -157,6 +158,7 @@ def amax(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     x=lambda xp, g, x, out, axis, keepdims: xp.extremum_vjp(
         g, x, out, axis=axis, keepdims=keepdims
     ),
+    takes="biuf",
 )
 def amin(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Smallest element over `axis` (all without), NaN if there is one; equal ones share the
@@ -168,7 +170,7 @@ def amin(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return x.min(axis=wrap_all(axis, x.ndim), keepdims=keepdims)
 
 
-@op(torch="argmax(input, dim=None, keepdim=False)", x=None)
+@op(torch="argmax(input, dim=None, keepdim=False)", x=None, takes="biuf")
 def argmax(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Index of the first largest element over `axis`, of the flattened x without.
 
@@ -177,7 +179,7 @@ def argmax(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return _argument(xp, "argmax", x, axis, keepdims)
 
 
-@op(torch="argmin(input, dim=None, keepdim=False)", x=None)
+@op(torch="argmin(input, dim=None, keepdim=False)", x=None, takes="biuf")
 def argmin(xp: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Index of the first smallest element over `axis`, of the flattened x without.
 
@@ -197,7 +199,7 @@ def _argument(xp: Any, name: str, x: Any, axis: Any, keepdims: bool) -> Any:
     return found
 
 
-@composite()
+@composite(fresh=True)
 def prod_vjp(xp: Any, g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
     """Gradient of prod: g times the product of the others, right where elements are 0.
 
@@ -250,7 +252,7 @@ def count_nonzero(xp: Any, x: Any, *, axis: Any = None) -> Any:
     return (x != 0).sum(axis=wrap_all(axis, x.ndim), dtype="i8")
 
 
-@composite()
+@composite(fresh=True)
 def norm_vjp(xp: Any, g: Any, x: Any, out: Any, *, ord: float, axis: Any, keepdims: bool) -> Any:
     """Gradient of vector_norm, 0 at 0. g, out: the reduced shape. Result: shape and dtype of x."""
     shape = tuple(x.shape)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradhook.ops.axes import accumulate_at
 from gradhook.ops.scatter import _check, _flat, _lift, _refuse_dtypes, _sources
 from gradhook.ops.table import composite, op
@@ -122,6 +124,10 @@ def scatter_reduce(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
         )
     _refuse_dtypes("scatter_reduce", x, src)
+    if reduce in ("amax", "amin") and x.dtype.kind == "c":
+        raise NotImplementedError(
+            f"scatter_reduce of {reduce} is not implemented for complex numbers: they have no order"
+        )
     axis = _check("scatter_reduce", x.shape, index, axis)
     result = xp.array(x, order="C", copy=True)
     if not index.size:
@@ -130,8 +136,7 @@ def scatter_reduce(
     flat = _flat(xp, shape, at, axis)
     values, target = _sources(xp, src, index).reshape(at.shape), result.reshape(-1)
     if not include_self:
-        start = {"prod": 1, "amax": _least(xp, x.dtype), "amin": _most(xp, x.dtype)}.get(reduce, 0)
-        target[flat] = start
+        target[flat] = _start(reduce, x.dtype)
     if _UFUNCS[reduce] == "add":
         accumulate_at(xp, target, flat.ravel(), values.ravel())
     else:  # within one step along the axis no place occurs twice; CuPy has no multiply.at
@@ -147,9 +152,12 @@ def scatter_reduce(
     return result
 
 
-def _least(xp: Any, dtype: Any) -> Any:
-    return -xp.inf if dtype.kind == "f" else xp.iinfo(dtype).min
-
-
-def _most(xp: Any, dtype: Any) -> Any:
-    return xp.inf if dtype.kind == "f" else xp.iinfo(dtype).max
+def _start(reduce: str, dtype: Any) -> Any:
+    """What a place holds before anything is reduced into it."""
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
+    if dtype.kind == "f":
+        return -np.inf if reduce == "amax" else np.inf
+    if dtype.kind == "b":
+        return reduce == "amin"
+    return np.iinfo(dtype).min if reduce == "amax" else np.iinfo(dtype).max

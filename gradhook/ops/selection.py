@@ -59,6 +59,7 @@ def cleared(xp: Any, x: Any, condition: Any) -> Any:
     promote="arith",
     x=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), x < y, value=0),
     y=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), y < x, value=0),
+    takes="biuf",
 )
 def maximum(xp: Any, x: Any, y: Any) -> Any:
     """The larger of x and y, NaN if either is; equal ones share the gradient.
@@ -73,6 +74,7 @@ def maximum(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), x > y, value=0),
     y=lambda xp, g, x, y: xp.masked_fill(xp.where(x == y, g / 2, g), y > x, value=0),
+    takes="biuf",
 )
 def minimum(xp: Any, x: Any, y: Any) -> Any:
     """The smaller of x and y, NaN if either is; equal ones share the gradient.
@@ -89,6 +91,7 @@ def minimum(xp: Any, x: Any, y: Any) -> Any:
         g, xp.logical_not(xp.logical_or(x >= y, xp.isnan(y))), value=0
     ),
     y=lambda xp, g, x, y: xp.masked_fill(g, xp.logical_or(x >= y, xp.isnan(y)), value=0),
+    takes="biuf",
 )
 def fmax(xp: Any, x: Any, y: Any) -> Any:
     """The larger of x and y, the other one if one is NaN.
@@ -105,6 +108,7 @@ def fmax(xp: Any, x: Any, y: Any) -> Any:
         g, xp.logical_not(xp.logical_or(x <= y, xp.isnan(y))), value=0
     ),
     y=lambda xp, g, x, y: xp.masked_fill(g, xp.logical_or(x <= y, xp.isnan(y)), value=0),
+    takes="biuf",
 )
 def fmin(xp: Any, x: Any, y: Any) -> Any:
     """The smaller of x and y, the other one if one is NaN.
@@ -120,6 +124,7 @@ def fmin(xp: Any, x: Any, y: Any) -> Any:
     promote="arith",
     x=lambda xp, g, x, low: xp.masked_fill(g, x < low, value=0),
     low=lambda xp, g, x, low: xp.masked_fill(g, xp.logical_not(x < low), value=0),
+    takes="biuf",
 )
 def clip_low(xp: Any, x: Any, low: Any) -> Any:
     """x raised to low; the gradient goes to x where they are equal.
@@ -135,6 +140,7 @@ def clip_low(xp: Any, x: Any, low: Any) -> Any:
     promote="arith",
     x=lambda xp, g, x, high: xp.masked_fill(g, x > high, value=0),
     high=lambda xp, g, x, high: xp.masked_fill(g, xp.logical_not(x > high), value=0),
+    takes="biuf",
 )
 def clip_high(xp: Any, x: Any, high: Any) -> Any:
     """x lowered to high; the gradient goes to x where they are equal.
@@ -154,6 +160,7 @@ def clip_high(xp: Any, x: Any, high: Any) -> Any:
     high=lambda xp, g, x, low, high: xp.masked_fill(
         g, xp.logical_not(xp.logical_or(x > high, low > high)), value=0
     ),
+    takes="biuf",
 )
 def clip(xp: Any, x: Any, low: Any, high: Any) -> Any:
     """x raised to low, then lowered to high.
@@ -163,7 +170,7 @@ def clip(xp: Any, x: Any, low: Any, high: Any) -> Any:
     return xp.minimum(xp.maximum(x, low), high)
 
 
-@op(torch=None, x=None)
+@op(torch=None, x=None, takes="biuf")
 def outside(xp: Any, x: Any, *, low: Any = None, high: Any = None) -> Any:
     """Whether x lies below low or above high, Python numbers or None. Result: shape of x, bool."""
     if high is None:
@@ -176,6 +183,7 @@ def outside(xp: Any, x: Any, *, low: Any = None, high: Any = None) -> Any:
 @op(
     torch=None,
     x=lambda xp, g, x, low, high: xp.masked_fill(g, xp.outside(x, low=low, high=high), value=0),
+    takes="biuf",
 )
 def clamp(xp: Any, x: Any, *, low: Any = None, high: Any = None) -> Any:
     """`clip` by Python numbers, one of which may be None. x: floating. Result: as x."""
@@ -184,7 +192,7 @@ def clamp(xp: Any, x: Any, *, low: Any = None, high: Any = None) -> Any:
     return x if high is None else xp.minimum(x, high)
 
 
-@composite(torch="lerp(input, end, weight)", inplace=True)
+@composite(torch="lerp(input, end, weight)", inplace=True, takes="fc")
 def lerp(xp: Any, x: Any, end: Any, weight: Any) -> Any:
     """x + weight * (end - x).
 

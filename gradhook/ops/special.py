@@ -181,6 +181,7 @@ def _erfc_scaled(xp: Any, x: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, x: g * (xp.exp(-x * x) * 1.1283791670955126),
+    takes="f",
 )
 def erf(xp: Any, x: Any) -> Any:
     """Error function. x: any shape, real. Result: shape of x, floating. Source: Cody 1969."""
@@ -193,6 +194,7 @@ def erf(xp: Any, x: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, x: g * (xp.exp(-x * x) * -1.1283791670955126),
+    takes="f",
 )
 def erfc(xp: Any, x: Any) -> Any:
     """1 - erf(x), exact for large x.
@@ -214,6 +216,7 @@ def erfc(xp: Any, x: Any) -> Any:
     method=False,
     promote="float",
     x=lambda xp, g, x, out: g * (2 * x * out - 1.1283791670955126),
+    takes="f",
 )
 def erfcx(xp: Any, x: Any) -> Any:
     """exp(x²) erfc(x). x: any shape, real. Result: shape of x, floating. Source: Cody 1969."""
@@ -227,6 +230,7 @@ def erfcx(xp: Any, x: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, out: g * (xp.exp(out * out) * 0.8862269254527580),
+    takes="f",
 )
 def erfinv(xp: Any, x: Any) -> Any:
     """Inverse of erf: inf at 1, NaN beyond.
@@ -251,6 +255,7 @@ def erfinv(xp: Any, x: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, x: g * xp.digamma(x),
+    takes="f",
 )
 def lgamma(xp: Any, x: Any) -> Any:
     """log |gamma(x)|, inf at 0, -1, ... x: any shape, real. Result: shape of x, floating.
@@ -285,6 +290,7 @@ def lgamma(xp: Any, x: Any) -> Any:
     inplace=True,
     promote="float",
     x=lambda xp, g, x: g * xp.polygamma(x, n=1),
+    takes="f",
 )
 def digamma(xp: Any, x: Any) -> Any:
     """Derivative of lgamma; NaN at negative integers, -inf at 0.
@@ -307,7 +313,7 @@ def digamma(xp: Any, x: Any) -> Any:
     return xp.where(wide == 0, xp.copysign(xp.inf, -wide), result).astype(x.dtype)
 
 
-@op(torch=None, promote="float", x=lambda xp, g, x, n: g * xp.polygamma(x, n=n + 1))
+@op(torch=None, promote="float", x=lambda xp, g, x, n: g * xp.polygamma(x, n=n + 1), takes="f")
 def polygamma(xp: Any, x: Any, *, n: int) -> Any:
     """n-th derivative of digamma.
 
@@ -343,7 +349,7 @@ def ndtr(xp: Any, x: Any) -> Any:
     return xp.erfc(x * -0.7071067811865476) * 0.5
 
 
-@composite(torch="special.ndtri(input)", method=False)
+@composite(torch="special.ndtri(input)", method=False, takes="biuf")
 def ndtri(xp: Any, x: Any) -> Any:
     """Quantile function of the standard normal. x: any shape, floating. Result: as x."""
     return xp.erfinv(x * 2 - 1) * 1.4142135623730951
@@ -354,6 +360,7 @@ def ndtri(xp: Any, x: Any) -> Any:
     method=False,
     promote="float",
     x=lambda xp, g, x: g * (-xp.log(x) - 1),
+    takes="f",
 )
 def entr(xp: Any, x: Any) -> Any:
     """-x log(x), 0 at 0, -inf below. x: any shape, real. Result: shape of x, floating."""

@@ -10,7 +10,7 @@ from gradhook.ops.reduction import mean
 from gradhook.ops.table import composite, op
 
 
-@composite()
+@composite(fresh=True)
 def var_vjp(xp: Any, g: Any, x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     """Gradient of var: g * 2 (x - mean) / (n - correction).
 
@@ -31,7 +31,7 @@ def var_vjp(xp: Any, g: Any, x: Any, *, axis: Any, correction: float, keepdims: 
 def var(xp: Any, x: Any, *, axis: Any = None, correction: float = 1, keepdims: bool = False) -> Any:
     """Mean squared distance from the mean, over n - correction.
 
-    x: floating or complex. Result: reduced, real.
+    x: any shape, floating or complex. Result: reduced shape, real.
 
     Errors: RuntimeError for integers and bool.
     """
@@ -47,14 +47,22 @@ def var(xp: Any, x: Any, *, axis: Any = None, correction: float = 1, keepdims: b
     return (total / total.dtype.type(divisor)).astype(x.real.dtype, copy=False)
 
 
+@composite(fresh=True)
+def std_vjp(
+    xp: Any, g: Any, x: Any, out: Any, *, axis: Any, correction: float, keepdims: bool
+) -> Any:
+    """Gradient of std: that of var over 2 out, and 0 where out is 0.
+
+    g, out: the reduced shape. Result: shape and dtype of x.
+    """
+    by_var = xp.masked_fill(g / (out * 2), out == 0, value=0)
+    return xp.var_vjp(by_var, x, axis=axis, correction=correction, keepdims=keepdims)
+
+
 @op(
     torch=None,
-    x=lambda xp, g, x, out, axis, correction, keepdims: xp.var_vjp(
-        xp.masked_fill(g / (out * 2), out == 0, value=0),
-        x,
-        axis=axis,
-        correction=correction,
-        keepdims=keepdims,
+    x=lambda xp, g, x, out, axis, correction, keepdims: xp.std_vjp(
+        g, x, out, axis=axis, correction=correction, keepdims=keepdims
     ),
 )
 def std(xp: Any, x: Any, *, axis: Any = None, correction: float = 1, keepdims: bool = False) -> Any:
@@ -88,13 +96,7 @@ def var_mean(
     torch=None,
     n_outputs=2,
     x=lambda xp, g0, g1, x, x_shape, out0, axis, correction, keepdims: (
-        xp.var_vjp(
-            xp.masked_fill(g0 / (out0 * 2), out0 == 0, value=0),
-            x,
-            axis=axis,
-            correction=correction,
-            keepdims=keepdims,
-        )
+        xp.std_vjp(g0, x, out0, axis=axis, correction=correction, keepdims=keepdims)
         + xp.expand_mean(g1, shape=x_shape, axis=axis, keepdims=keepdims)
     ),
 )

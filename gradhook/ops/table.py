@@ -32,7 +32,7 @@ class Formula:
     parameters: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Op:
     """One row of the table.
 
@@ -48,6 +48,8 @@ class Op:
     fresh: a composite's results are always newly allocated, and share nothing.
     promote: "none" (inputs as they are), "same" (dtypes must agree), "arith" (PyTorch's
     promotion), "float" (as arith, and integers become the default dtype).
+    takes: the kinds of dtype (NumPy's b, i, u, f, c) that the first input may have once promoted,
+    None for any.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Op:
     view: bool = False
     linear: bool = False
     promote: str = "none"
+    takes: str | None = None
     composite: bool = False
     torch: str | None = None
     aliases: tuple[str, ...] = ()
@@ -83,6 +86,17 @@ class Op:
 
 
 TABLE: dict[str, Op] = {}
+forgetting: list[Callable[[Op], Any]] = []
+
+
+def remove(name: str) -> None:
+    """Take a row out of the table: what was generated from it, or kept under its name, goes too.
+
+    forgetting: called with the row; who keeps something of an op is in it.
+    """
+    row = TABLE.pop(name)
+    for forget in forgetting:
+        forget(row)
 
 
 def op(
@@ -93,6 +107,7 @@ def op(
     inplace: bool = False,
     method: bool = True,
     promote: str = "none",
+    takes: str | None = None,
     view: bool = False,
     linear: bool = False,
     n_outputs: int | None = 1,
@@ -109,8 +124,8 @@ def op(
     places it there. method: also a Tensor method; inplace: also `<name>_`; operator: also
     `__<operator>__`, its reflected and in-place forms. joint: formulas of several inputs; where all
     of them have one besides (or stand in an earlier joint one), it is used where two or more of
-    them need a gradient. node: PyTorch's name of the backward node
-    where it is not that of the function.
+    them need a gradient. takes: kinds of dtype, as Op says; another is a NotImplementedError.
+    node: PyTorch's name of the backward node where it is not that of the function.
     Errors: TypeError at import when an input has neither a formula nor an explicit None, or a
     formula names something that is no input, output, attribute or shape.
     """
@@ -119,7 +134,7 @@ def op(
         row = _row(forward, torch, aliases, operator, inplace, method)
         if promote not in PROMOTIONS:
             raise TypeError(f"op {row.name!r}: promote={promote!r} is none of {PROMOTIONS}")
-        row.promote, row.view, row.linear = promote, view, linear
+        row.promote, row.takes, row.view, row.linear = promote, takes, view, linear
         row.n_outputs, row.node = n_outputs, node
         row.differentiable = None if differentiable is None else tuple(differentiable)
         given: dict[tuple[str, ...], Forward | None] = {(k,): f for k, f in formulas.items()}
@@ -153,18 +168,58 @@ def composite(
     operator: str | None = None,
     inplace: bool = False,
     method: bool = True,
+    takes: str | None = None,
     fresh: bool = False,
 ) -> Callable[[Forward], Forward]:
     """Register a function written over table ops: its `xp` is the table's namespace, so its
-    gradient is theirs. fresh: all it returns is memory of its own, on every path.
+    gradient is theirs. takes: kinds of dtype, as Op says. fresh: all it returns is memory of its
+    own, on every path.
     """
 
     def register(forward: Forward) -> Forward:
         row = _row(forward, torch, aliases, operator, inplace, method)
-        row.composite, row.fresh = True, fresh
+        row.composite, row.takes, row.fresh = True, takes, fresh
         return _add(row, forward)
 
     return register
+
+
+def parameters_of(function: Forward) -> tuple[str, ...]:
+    """The names of a function's parameters. inspect.signature takes 20 times as long, and importing
+    gradhook asks 300 formulas.
+    """
+    code: Any = None if hasattr(function, "__signature__") else getattr(function, "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return tuple(inspect.signature(function).parameters)
+    names: tuple[str, ...] = code.co_varnames
+    return names[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _described(forward: Forward) -> tuple[list[str], set[str], bool, dict[str, Any]]:
+    """A forward's inputs, those that are optional, whether it is variadic, and its attributes with
+    their defaults.
+    """
+    if hasattr(forward, "__signature__"):  # it wraps another, whose signature this is
+        parameters = list(inspect.signature(forward).parameters.values())[1:]
+        inputs = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        return (
+            [p.name for p in inputs],
+            {p.name for p in inputs if p.default is None},
+            any(p.kind is p.VAR_POSITIONAL for p in inputs),
+            {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+        )
+    code: Any = forward.__code__
+    names, n, m = code.co_varnames, code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    variadic = bool(code.co_flags & inspect.CO_VARARGS)
+    defaults: tuple[Any, ...] = forward.__defaults__ or ()
+    last = names[n - len(defaults) : n]
+    given: dict[str, Any] = forward.__kwdefaults__ or {}
+    return (
+        [*names[1:n], *names[m : m + variadic]],
+        {name for name, value in zip(last, defaults, strict=True) if value is None},
+        variadic,
+        {name: given.get(name, inspect.Parameter.empty) for name in names[n:m]},
+    )
 
 
 def _row(
@@ -175,19 +230,7 @@ def _row(
     inplace: bool,
     method: bool,
 ) -> Op:
-    inputs: list[str] = []
-    optional: set[str] = set()
-    attributes: dict[str, Any] = {}
-    variadic = False
-    parameters = list(inspect.signature(forward).parameters.values())
-    for p in parameters[1:]:
-        if p.kind is p.KEYWORD_ONLY:
-            attributes[p.name] = p.default
-            continue
-        inputs.append(p.name)
-        variadic = variadic or p.kind is p.VAR_POSITIONAL
-        if p.default is None:
-            optional.add(p.name)
+    inputs, optional, variadic, attributes = _described(forward)
     return Op(
         name=forward.__name__,
         forward=forward,
@@ -205,7 +248,7 @@ def _row(
 
 
 def _formula(row: Op, names: tuple[str, ...], fn: Forward) -> Formula:
-    parameters = tuple(inspect.signature(fn).parameters)[1:]
+    parameters = parameters_of(fn)[1:]
     outputs = () if row.n_outputs is None else tuple(range(row.n_outputs))
     known = {"g", "out", "needs", *row.inputs, *row.attributes, *(f"{i}_shape" for i in row.inputs)}
     known |= {f"{v}{k}" for k in outputs for v in ("g", "out")}

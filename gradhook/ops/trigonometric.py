@@ -139,6 +139,7 @@ def atanh(xp: Any, x: Any) -> Any:
     promote="float",
     linear=True,
     x=lambda xp, g: g * 0.017453292519943295,
+    takes="biuf",
 )
 def deg2rad(xp: Any, x: Any) -> Any:
     """Degrees to radians. x: any shape, real. Result: shape of x, floating."""
@@ -151,6 +152,7 @@ def deg2rad(xp: Any, x: Any) -> Any:
     promote="float",
     linear=True,
     x=lambda xp, g: g * 57.29577951308232,
+    takes="biuf",
 )
 def rad2deg(xp: Any, x: Any) -> Any:
     """Radians to degrees. x: any shape, real. Result: shape of x, floating."""

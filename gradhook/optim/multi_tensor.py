@@ -1,7 +1,7 @@
 """Steps over many CuPy parameters at once: one launch a dtype instead of several a parameter.
 
-`sgd` and `adam` step what the kernels take and return the parameters that are left, which the
-array calls of SGD.update and Adam.update then step.
+`sgd` and `elementwise` step what the kernels take and return the parameters that are left, which
+the array calls of SGD.update and Elementwise.update then step.
 """
 
 from __future__ import annotations
@@ -107,59 +107,52 @@ def sgd(optimizer: Any, group: dict[str, Any]) -> list[Any]:
         rows[arrays[0].dtype.char, id(tensors[-1]) in started].append(arrays)
         for t in tensors:
             bump(t)
+    numbers = {
+        "rate": float(group["lr"]),
+        "keep": 1.0,
+        "decay": group["weight_decay"],
+        "momentum": momentum,
+        "share": 1 - group["dampening"],
+        "nesterov": group["nesterov"],
+        "maximize": group["maximize"],
+    }
     for (_, starts), some in rows.items():
-        kernels.sgd(
-            some,
-            rate=float(group["lr"]),
-            decay=group["weight_decay"],
-            momentum=momentum,
-            share=1 - group["dampening"],
-            nesterov=group["nesterov"],
-            maximize=group["maximize"],
-            starts=starts,
-        )
+        kernels.elementwise("sgd", some, {**numbers, "starts": starts})
     return left
 
 
-def adam(optimizer: Any, group: dict[str, Any]) -> list[Any]:
-    """Step a group's CuPy parameters; returns those left. See Adam for the formula."""
+def elementwise(
+    optimizer: Any, group: dict[str, Any], initial: dict[str, Any], names: list[str]
+) -> list[Any]:
+    """Step a group's CuPy parameters; returns those left. See Elementwise.
+
+    initial, names: the state before the first step, and the names of its arrays.
+    """
     params: list[Any] = group["params"]
-    numbers = (group["lr"], *group["betas"])
-    if not backend.cupy_types() or not all([is_number(n) for n in numbers]):
+    if not backend.cupy_types():
         return params
-    lr, beta1, beta2 = (float(n) for n in numbers)
-    names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])]
-    states, steps = optimizer.state, {}
-
-    def state_of(p: Any) -> list[Any]:
-        state = states[p] or optimizer.start_state(p, group)
-        steps[id(p)] = state["step"]._a
-        return [state[name] for name in names]
-
-    taken, left = _taken(params, state_of)
+    if not all([is_number(n) for n in (group["lr"], *group.get("betas", ()))]):
+        return params
+    taken, left = _taken(params, lambda p: [optimizer.started(p, initial)[n] for n in names])
     rows: dict[Any, list[Row]] = defaultdict(list)
+    numbers: dict[Any, dict[str, Any]] = {}
+    shared = optimizer.host_scalars == ("step",)  # parameters of one count have the same numbers
+    count, n = None, {}
     for tensors, arrays in taken:
-        step = steps[id(tensors[0])]
-        if type(step) is not np.ndarray:
+        state = optimizer.state[tensors[0]]
+        if not all([type(state[name]._a) is np.ndarray for name in optimizer.host_scalars]):
             left.append(tensors[0])
             continue
-        count = step.item() + 1.0
-        step[()] = count
-        rows[arrays[0].dtype.char, count].append(arrays)
+        step = state["step"]._a
+        now = step.item() + 1.0
+        step[()] = now
+        if not shared or now != count:
+            count, n = now, optimizer.all_numbers(group, state)
+        key = (arrays[0].dtype.char, count if shared else tuple(n.values()))
+        numbers[key] = n
+        rows[key].append(arrays)
         for t in tensors:
             bump(t)
-    decay = group["weight_decay"]
-    decoupled = group["decoupled_weight_decay"]
-    for (_, count), some in rows.items():
-        root = (1 - beta2**count) ** 0.5
-        kernels.adam(
-            some,
-            rate=lr * root / (1 - beta1**count),
-            keep=1 - lr * decay if decoupled else 1.0,
-            decay=0.0 if decoupled else decay,
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"] * root,
-            maximize=group["maximize"],
-        )
+    for key, some in rows.items():
+        kernels.elementwise(optimizer.functor, some, numbers[key])
     return left

@@ -8,16 +8,18 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from gradhook import backend
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.dtypes import float64, get_default_dtype
 from gradhook.hooks.everywhere import every_optimizer, global_table
 from gradhook.modes import enable_grad
 from gradhook.optim import multi_tensor
@@ -54,6 +56,8 @@ class Optimizer(OptimizerHooks):
     graph. Attributes: param_groups, state (by parameter), defaults. Errors: TypeError, ValueError
     with PyTorch's texts. Source: torch.optim.Optimizer.
     """
+
+    host_scalars: ClassVar[tuple[str, ...]] = ()  # names in the state that stay in host memory
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._hook_step()
@@ -158,6 +162,16 @@ class Optimizer(OptimizerHooks):
         """
         raise NotImplementedError(f"{type(self).__name__} has no update(group)")
 
+    def with_gradients(self, group: Group) -> Iterator[tuple[Any, Any, Any]]:
+        """(parameter, its array, its gradient's array) of those that have a gradient; with
+        "maximize" the gradient is negated.
+        """
+        for p in group["params"]:
+            slot = p._slot
+            if slot is not None and slot.grad is not None:
+                g = slot.grad._a
+                yield p, p._a, -g if group.get("maximize") else g
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for group in self.param_groups:
@@ -247,7 +261,7 @@ class Optimizer(OptimizerHooks):
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in params:
-                state[params[key]] = _cast(params[key], value)
+                state[params[key]] = _cast(params[key], value, self.host_scalars)
             else:
                 state[key] = value
         self._load(
@@ -272,6 +286,10 @@ class Optimizer(OptimizerHooks):
         for group in self.param_groups:
             for name, default in self.defaults.items():
                 group.setdefault(name, default)
+        for own in self.state.values():
+            for name in self.host_scalars:
+                if name in own and not isinstance(own[name], Tensor):
+                    own[name] = scalar(own[name])
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: hooks are not, as in PyTorch; deepcopy keeps them."""
@@ -299,37 +317,37 @@ class Optimizer(OptimizerHooks):
         return "\n".join([*lines, ")"])
 
 
-def _cast(parameter: Tensor, value: Any, key: str | None = None) -> Any:
+def _cast(parameter: Tensor, value: Any, host: tuple[str, ...], key: str | None = None) -> Any:
     """A copy of a state value; tensors in the parameter's dtype and on its device, but for the step
-    count.
+    count. host: names of numbers that stay in host memory.
     """
     if isinstance(value, Tensor):
-        a = value._a
-        if key == "step":
+        a, floating = value._a, parameter.is_floating_point()
+        if key in host:
+            a = backend.to_host(a)
+            if floating and key != "step":  # never narrower: float16 would lose it
+                return make(a.astype(np.promote_types(a.dtype, parameter._a.dtype)))
+        if key == "step" or key in host:
             return make(a.copy())
-        if parameter.is_floating_point():
+        if floating:
             a = a.astype(parameter._a.dtype)
         moved = make(a if a is not value._a else a.copy())
         return moved if moved.device == parameter.device else moved.to(parameter.device)
     if isinstance(value, dict):
-        return {k: _cast(parameter, v, key=k) for k, v in value.items()}
+        return {k: _cast(parameter, v, host, k) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray, OrderedDict)):
-        return type(value)(_cast(parameter, v) for v in value)  # type: ignore[call-arg]
+        return type(value)(_cast(parameter, v, host) for v in value)  # type: ignore[call-arg]
     return deepcopy(value)
 
 
-def check_lr(lr: Any, foreach: Any = None, capturable: bool = False) -> None:
-    """Errors: ValueError for a negative learning rate, or a Tensor that is not one number."""
-    if isinstance(lr, Tensor):
-        if foreach and not capturable:
-            raise ValueError(
-                "lr as a Tensor is not supported for capturable=False and foreach=True"
-            )
-        if lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        return
-    if not 0.0 <= lr:
-        raise ValueError(f"Invalid learning rate: {lr}")
+def scalar(value: Any) -> Tensor:
+    """A number of an optimizer's state as a 0-d Tensor in host memory, float32 or, where that is
+    the default dtype, float64.
+    """
+    made: Tensor = make(
+        np.array(value, np.float64 if get_default_dtype() == float64 else np.float32)
+    )
+    return made
 
 
 class _GlobalTables(ModuleType):

@@ -7,7 +7,8 @@ from typing import Any
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
 from gradhook.optim import multi_tensor
-from gradhook.optim.optimizer import Group, Optimizer, check_lr
+from gradhook.optim.checks import check_lr, check_values
+from gradhook.optim.optimizer import Group, Optimizer
 from gradhook.storage import bump
 
 
@@ -35,10 +36,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ) -> None:
         check_lr(lr)
-        if momentum < 0.0:
-            raise ValueError(f"Invalid momentum value: {momentum}")
-        if weight_decay < 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_values(momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {

@@ -8,6 +8,8 @@ from typing import Any
 
 from gradhook import creation, dtypes
 from gradhook.autograd.record import operator_of
+from gradhook.overloads.checked import refuse
+from gradhook.overloads.out import written
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
 
@@ -28,20 +30,26 @@ METHODS = (
 PROPERTIES: tuple[str, ...] = ()
 
 
-def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def add(input: Tensor, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha * other.
 
     Shapes broadcast. Result: promoted dtype. Errors: RuntimeError for a floating alpha with integer
     tensors.
     """
+    if out is not None:
+        result: Tensor = written(add, "add", out, input, other, alpha=alpha)
+        return result
     return ops.add(input, scaled(input, other, alpha))
 
 
-def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub(input: Tensor, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha * other.
 
     Shapes broadcast. Result: promoted dtype. Errors: RuntimeError for bool tensors.
     """
+    if out is not None:
+        result: Tensor = written(sub, "sub", out, input, other, alpha=alpha)
+        return result
     return ops.subtract(input, scaled(input, other, alpha))
 
 
@@ -49,7 +57,10 @@ subtract = sub
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """other - alpha * input. Shapes broadcast. Result: promoted dtype."""
+    """other - alpha * input. Shapes broadcast. Result: promoted dtype. Errors: TypeError where
+    input is a number.
+    """
+    refuse("rsub", "input", 1, input)
     return ops.subtract(other, scaled(input, input, alpha))
 
 
@@ -73,11 +84,16 @@ def scaled(input: Any, other: Any, alpha: Any) -> Any:
     return ops.multiply(other, alpha)
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """input / other; rounded toward zero ("trunc") or down ("floor") in the promoted dtype.
+
+    Shapes broadcast; whole quotients only where rounded.
 
     Errors: RuntimeError for another rounding_mode.
     """
+    if out is not None:
+        result: Tensor = written(div, "div", out, input, other, rounding_mode=rounding_mode)
+        return result
     if rounding_mode is None:
         return ops.divide(input, other)
     if rounding_mode == "trunc":
@@ -99,8 +115,12 @@ def true_divide(input: Any, other: Any) -> Tensor:
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """input to the power exponent in float64 (complex128). Shapes broadcast."""
+    """input to the power exponent in float64 (complex128). Shapes broadcast. Errors: TypeError for
+    two numbers.
+    """
     found = [x for x in (input, exponent) if isinstance(x, Tensor)]
+    if not found:
+        refuse("float_power", "input", 1, input)
     complexes = any(isinstance(x, complex) for x in (input, exponent)) or any(
         x.is_complex() for x in found
     )
@@ -154,12 +174,18 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """value where mask, input elsewhere.
 
     mask: bool, broadcasts; value: a number or a 0-d tensor. Result: as input.
+    Errors: RuntimeError for a value with dimensions.
     """
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
                 "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.ndim} dimension(s)."
+            )
+        if value.is_complex() and not input.is_complex():
+            raise RuntimeError(
+                f"value cannot be converted to type {input.dtype} without overflow: found "
+                f"{value.dtype}, expected a real value"
             )
         return ops.masked_fill_tensor(input, mask, value)
     return ops.masked_fill(input, mask, value=value)
@@ -197,11 +223,14 @@ def clamping(input: Tensor, low: Any, high: Any) -> tuple[str, tuple[Any, ...], 
 NUMBERS = (int, float, type(None))
 
 
-def pow(input: Any, exponent: Any) -> Tensor:
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power exponent: tensors that broadcast, or numbers. Result: promoted dtype.
 
     Errors: RuntimeError for integers to one negative number; TypeError for what is no number.
     """
+    if out is not None:
+        result: Tensor = written(pow, "pow", out, input, exponent)
+        return result
     numbers = not isinstance(input, Tensor) and not isinstance(exponent, Tensor)
     found: Any = NotImplemented if numbers else power_operator(input, exponent)
     if found is NotImplemented:
@@ -264,7 +293,10 @@ def _floating(name: str, input: Tensor, dtype: Any) -> Tensor:
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shapes and all elements are equal (False where one is NaN). Reads the values."""
+    """Whether shapes and all elements are equal (False where one is NaN). Reads the values.
+
+    Shapes broadcast; any dtype.
+    """
     if input.shape != other.shape:
         return False
     return bool(ops.all(ops.equal(input, other)).item())
@@ -273,29 +305,35 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
-    """Whether |input - other| <= atol + rtol * |other| everywhere. Reads the values."""
+    """Whether |input - other| <= atol + rtol * |other| everywhere. Reads the values.
+
+    Shapes broadcast; any dtype.
+    """
     return bool(
         ops.all(ops.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)).item()
     )
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is nonzero. Errors: RuntimeError for more elements."""
+    """Whether the only element is nonzero. Errors: RuntimeError for more elements.
+
+    One element of any shape and dtype; a Python bool.
+    """
     return bool(input)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is floating point."""
+    """Whether the dtype is floating point. Any shape; a Python bool."""
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex."""
+    """Whether the dtype is complex. Any shape; a Python bool."""
     return input.is_complex()
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements. Any dtype; a Python int."""
     return input.numel()
 
 
@@ -325,7 +363,9 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2**other. Shapes broadcast. Result: floating."""
+    """input * 2**other. Shapes broadcast. Result: floating. Errors: TypeError for numbers."""
+    refuse("ldexp", "input", 1, input)
+    refuse("ldexp", "other", 2, other)
     return ops.multiply(input, ops.power(2.0, other))
 
 
@@ -333,6 +373,7 @@ def polygamma(n: Any, input: Any) -> Tensor:
     """n-th derivative of digamma.
 
     polygamma(n, tensor); as a method tensor.polygamma(n). Result: floating.
+    Errors: RuntimeError for negative n.
     """
     if isinstance(n, Tensor):
         n, input = input, n
@@ -353,5 +394,5 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of input - other. Shapes broadcast. Result: 0-d."""
+    """The p-norm of input - other. Shapes broadcast. Result: 0-d. Floating or complex."""
     return ops.vector_norm(ops.subtract(input, other), ord=float(p))

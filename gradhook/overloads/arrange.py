@@ -26,17 +26,23 @@ PROPERTIES: tuple[str, ...] = ()
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Each tensor with at least 1 dimension."""
+    """Each tensor with at least 1 dimension. Any dtype; views where a tensor has them already."""
     return _each(tensors, lambda x: x if x.ndim else ops.reshape(x, shape=(1,)))
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Each tensor with at least 2 dimensions, new ones first."""
+    """Each tensor with at least 2 dimensions, new ones first.
+
+    Any dtype; views where a tensor has them already.
+    """
     return _each(tensors, lambda x: x if x.ndim > 1 else ops.reshape(x, shape=(1, x.numel())))
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Each tensor with at least 3 dimensions; a vector goes to the middle one."""
+    """Each tensor with at least 3 dimensions; a vector goes to the middle one.
+
+    Any dtype; views where a tensor has them already.
+    """
 
     def lift(x: Tensor) -> Tensor:
         if x.ndim > 2:
@@ -54,12 +60,15 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
 
 
 def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape that these shapes broadcast to. Errors: RuntimeError when they do not."""
+    """The shape that these shapes broadcast to. Errors: RuntimeError when they do not.
+
+    Shapes are ints; no dtype takes part.
+    """
     return Size(broadcast(*[(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Each tensor as a view of the shape they broadcast to."""
+    """Each tensor as a view of the shape they broadcast to. Dtypes stay."""
     found = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     shape = broadcast(*[tuple(t.shape) for t in found])
     return tuple(ops.expand(t, size=shape) for t in found)
@@ -67,6 +76,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """The plane of two dimensions turned by k quarter turns.
+
+    Any dtype.
 
     Errors: RuntimeError for other dims.
     """
@@ -85,14 +96,14 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """The second dimension in reverse. Errors: RuntimeError below 2 dimensions."""
+    """The second dimension in reverse. Errors: RuntimeError below 2 dimensions. Any dtype."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return ops.flip(input, dims=(1,))
 
 
 def flipud(input: Tensor) -> Tensor:
-    """The first dimension in reverse. Errors: RuntimeError for 0 dimensions."""
+    """The first dimension in reverse. Errors: RuntimeError for 0 dimensions. Any dtype."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return ops.flip(input, dims=(0,))
@@ -101,7 +112,7 @@ def flipud(input: Tensor) -> Tensor:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinate grids of vectors, views.
 
-    indexing: "ij" or "xy". Errors: RuntimeError for others.
+    indexing: "ij" or "xy". Errors: RuntimeError for others. Dtypes stay.
     """
     one = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
     found: list[Tensor] = list(tensors[0]) if one else list(tensors)
@@ -138,7 +149,10 @@ def tril_indices(
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
-    """Rows and columns of the elements on and below a diagonal. Result: (2, count)."""
+    """Rows and columns of the elements on and below a diagonal. Result: (2, count).
+
+    int64 where no dtype is given.
+    """
     return _indices(np.tril_indices(row, offset, col), dtype, device)
 
 
@@ -151,7 +165,10 @@ def triu_indices(
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
-    """Rows and columns of the elements on and above a diagonal. Result: (2, count)."""
+    """Rows and columns of the elements on and above a diagonal. Result: (2, count).
+
+    int64 where no dtype is given.
+    """
     return _indices(np.triu_indices(row, offset, col), dtype, device)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gradhook.ops.documentation import documented
 from gradhook.ops.table import TABLE, Op
 from gradhook.overloads.recorded import ops
 from gradhook.tensor import Tensor
@@ -23,7 +24,11 @@ BOTH = tuple(
     hypot heaviside nextafter gcd lcm complex polar
 """.split()
 )
-ONE = tuple("remainder bitwise_and bitwise_or bitwise_xor xlogy".split())
+ONE = tuple(
+    """
+    remainder bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift xlogy
+""".split()
+)
 
 RENAMED: dict[str, str] = {}
 FUNCTIONS = (*FIRST, *BOTH, *ONE, "isclose")
@@ -43,7 +48,7 @@ def refuse(name: str, argument: str, position: int, found: Any) -> None:
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Whether |input - other| <= atol + rtol * |other|, elementwise. Result: bool.
+    """Whether |input - other| <= atol + rtol * |other|, elementwise. Result: broadcast shape, bool.
 
     Errors: TypeError for numbers, RuntimeError for dtypes that differ and negative tolerances.
     """
@@ -68,7 +73,7 @@ def _function(name: str, row: Op) -> Callable[..., Tensor]:
         return found
 
     checked.__name__ = checked.__qualname__ = name
-    checked.__doc__ = row.doc
+    checked.__doc__ = documented(row)
     return checked
 
 

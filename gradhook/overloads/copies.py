@@ -70,7 +70,7 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(ops.clone(t) for t in found)
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
-    function.__doc__ = f"{name} of input (parameters and errors as there), copied."
+    function.__doc__ = f"{name} of input, copied: parameters, shape, dtype and errors as there."
     function.__wrapped__ = view  # type: ignore[attr-defined]
     return function
 
@@ -85,6 +85,8 @@ unsafe_split_with_sizes = joining.split_with_sizes
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of r elements of a vector in order, (count, r).
+
+    Dtype of input.
 
     Errors: RuntimeError for other shapes and negative r.
     """
@@ -115,7 +117,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """input with elements of value around: pad[0], pad[1] before and after the last dimension,
-    pad[2], pad[3] the one before, ... Negative numbers crop. Errors: RuntimeError.
+    pad[2], pad[3] the one before, ... Negative numbers crop. Errors: RuntimeError. Dtype of input.
     """
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
@@ -137,6 +139,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor like input with every element value: a number or a 0-d tensor.
 
+    Dtype of input.
+
     Errors: RuntimeError for a tensor of more dimensions.
     """
     if not isinstance(value, Tensor):
@@ -153,6 +157,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     """input with the elements of source at positions of the flattened input.
 
     accumulate: they are added there. index: int64, as many as source. Result: as input.
+    Result: as input.
     Errors: RuntimeError, IndexError.
     """
     if index._a.dtype.kind not in "iu":
@@ -221,7 +226,7 @@ def index_reduce(
     """input with the slices of source reduced into its slices at index along dim.
 
     index: (n,) int; source: as input, dim n long; reduce: "prod", "mean", "amax" or "amin".
-    include_self: whether the elements of input take part. Result: as input.
+    include_self: whether the elements of input take part. Result: as input. Dtype of input.
     Errors: RuntimeError, IndexError.
     """
     axis, at = _index_reduced(input, dim, index, source, reduce)

@@ -198,15 +198,20 @@ def _range(low: Any, high: Any, names: dict[str, Any]) -> tuple[Any, Any]:
 def uniform_(
     self: Tensor, low: float = 0, high: float = 1, *, generator: Given = None, **names: Any
 ) -> Tensor:
-    """self filled with uniform numbers in [from, to). Errors: RuntimeError where from > to."""
+    """self filled with uniform numbers in [from, to), each part of a complex self.
+
+    Errors: RuntimeError where from > to.
+    """
     low, high = _range(low, high, names)
-    _refuse(self, "uniform_")
+    _refuse(self, "uniform_", "fc")
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}"
         )
-    drawn = _uniform(self, tuple(self.shape), generator)
-    return _filled(self, ops.add(ops.multiply(drawn, high - low), low))
+    parts = (2,) if self.is_complex() else ()
+    drawn = _uniform(self, (*self.shape, *parts), generator)
+    values = ops.add(ops.multiply(drawn, high - low), low)
+    return _filled(self, ops.view_as_complex(values) if parts else values)
 
 
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Given = None) -> Tensor:

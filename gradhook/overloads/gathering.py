@@ -35,6 +35,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where mask holds, in order.
 
     mask: bool; shapes broadcast. Result: one dimension, a copy.
+    Errors: RuntimeError for a mask that is not bool.
     """
     if mask._a.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
@@ -75,7 +76,11 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """gather with broadcasting of the other dimensions; of the flattened tensors without dim."""
+    """gather with broadcasting of the other dimensions; of the flattened tensors without dim.
+
+    Dtype of input.
+    Errors: RuntimeError for indices that are not int64 or have another number of dimensions.
+    """
     if indices._a.dtype.kind not in "iu":
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.title}"
@@ -135,6 +140,7 @@ def scatter_reduce(
     Result: as input.
 
     include_self: whether the elements of input take part where something is written.
+    Dtypes must agree.
     """
     return ops.scatter_reduce(input, index, src, axis=dim, reduce=reduce, include_self=include_self)
 
@@ -142,7 +148,7 @@ def scatter_reduce(
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """input with values at [indices]: a tuple of index tensors.
 
-    Result: as input. Errors: RuntimeError, IndexError.
+    Result: as input. Errors: RuntimeError, IndexError. Dtypes must agree.
     """
     return ops.index_put(
         input, values, index=indexing.advanced(input, tuple(indices)), accumulate=accumulate
@@ -150,7 +156,10 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """input with a number (or 0-d tensor) at its slices at index along dim. Result: as input."""
+    """input with a number (or 0-d tensor) at its slices at index along dim. Result: as input.
+
+    Dtype of input.
+    """
     if isinstance(value, Tensor):
         return ops.masked_fill_tensor(input, filled_mask(input, dim, index, value), value)
     return ops.index_fill(input, index, axis=dim, value=value)
@@ -171,6 +180,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """input with the elements of source, in order, where mask holds.
 
     Result: the broadcast shape, dtype of input.
+    Errors: RuntimeError for a mask that is not bool, other dtypes, and too few elements.
     """
     if mask._a.dtype.kind != "b":
         raise RuntimeError(
@@ -197,7 +207,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """input with src as its slice `index` along dim. Result: as input, a copy."""
+    """input with src as its slice `index` along dim. Result: as input, a copy.
+
+    Dtypes must agree.
+    """
     axis = wrap(dim, input.ndim)
     at = (*(slice(None),) * axis, index, Ellipsis)
     return _embedded(input, src, at)
@@ -211,7 +224,10 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """input with src as its slices start:end:step along dim. Result: as input, a copy."""
+    """input with src as its slices start:end:step along dim. Result: as input, a copy.
+
+    Dtypes must agree.
+    """
     return _embedded(input, src, (*(slice(None),) * wrap(dim, input.ndim), slice(start, end, step)))
 
 
@@ -229,7 +245,10 @@ def _embedded(input: Tensor, src: Tensor, at: tuple[Any, ...]) -> Tensor:
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """input with src on the diagonal of two dimensions. Result: as input, a copy."""
+    """input with src on the diagonal of two dimensions. Result: as input, a copy.
+
+    Dtypes must agree.
+    """
     ones = ops.ones_like(src.detach())
     mask = ops.undiagonal(ones, shape=tuple(input.shape), offset=offset, dim1=dim1, dim2=dim2)
     placed = ops.undiagonal(src, shape=tuple(input.shape), offset=offset, dim1=dim1, dim2=dim2)

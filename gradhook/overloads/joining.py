@@ -48,18 +48,21 @@ concat = concatenate = cat
 
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension. Errors: RuntimeError when the shapes differ."""
+    """Tensors of one shape along a new dimension. Errors: RuntimeError when the shapes differ.
+
+    The promoted dtype.
+    """
     return ops.stack(*_listed("stack", tensors), axis=dim)
 
 
 def hstack(tensors: Any) -> Tensor:
-    """Tensors joined along the second dimension (the first of vectors)."""
+    """Tensors joined along the second dimension (the first of vectors). The promoted dtype."""
     lifted = [atleast_1d(t) for t in _listed("hstack", tensors)]
     return ops.concat(*lifted, axis=0 if lifted[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Any) -> Tensor:
-    """Tensors joined along the first dimension, vectors as rows."""
+    """Tensors joined along the first dimension, vectors as rows. The promoted dtype."""
     return ops.concat(*(atleast_2d(t) for t in _listed("vstack", tensors)), axis=0)
 
 
@@ -67,12 +70,12 @@ row_stack = vstack
 
 
 def dstack(tensors: Any) -> Tensor:
-    """Tensors joined along the third dimension."""
+    """Tensors joined along the third dimension. The promoted dtype."""
     return ops.concat(*(atleast_3d(t) for t in _listed("dstack", tensors)), axis=2)
 
 
 def column_stack(tensors: Any) -> Tensor:
-    """Vectors as columns and matrices joined along the second dimension."""
+    """Vectors as columns and matrices joined along the second dimension. The promoted dtype."""
     lifted = [
         t if t.ndim > 1 else ops.reshape(t, shape=(t.numel(), 1))
         for t in _listed("column_stack", tensors)
@@ -83,7 +86,9 @@ def column_stack(tensors: Any) -> Tensor:
 def split(
     tensor: Tensor, split_size_or_sections: Any, dim: int = 0, **names: Any
 ) -> tuple[Tensor, ...]:
-    """Pieces of one size (the last may be shorter) or of the sizes given, views.
+    """Pieces along dim of one size (the last may be shorter) or of the sizes given, views.
+
+    Dtype of input.
 
     Errors: RuntimeError when the sizes do not fit.
     """
@@ -105,6 +110,8 @@ def split(
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of the sizes given, views.
 
+    Dtype of input.
+
     Errors: RuntimeError when they do not sum to the dimension.
     """
     sizes = tuple(int(n) for n in split_sizes)
@@ -117,7 +124,9 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` pieces of one size (the last may be shorter), views.
+    """At most `chunks` pieces along dim, of one size (the last may be shorter), views.
+
+    Dtype of input.
 
     Errors: RuntimeError below 1 chunk.
     """
@@ -135,7 +144,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, **names: Any
 ) -> tuple[Tensor, ...]:
-    """Pieces that differ in size by at most one, or that begin at the indices given, views."""
+    """Pieces along dim that differ in size by at most one, or begin at the indices given, views.
+
+    Dtype of input. Errors: RuntimeError for 0 dimensions and fewer than 1 piece.
+    """
     given = indices_or_sections
     if given is None:
         given = names.get("sections", names.get("indices", names.get("tensor_indices_or_sections")))
@@ -161,7 +173,10 @@ def tensor_split(
 
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """tensor_split along the second dimension (the first of a vector). Sections must divide it."""
+    """tensor_split along the second dimension (the first of a vector). Sections must divide it.
+
+    Dtype of input. Errors: RuntimeError for 0 dimensions.
+    """
     if input.ndim < 1:
         raise RuntimeError(
             "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 "
@@ -171,7 +186,10 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """tensor_split along the first dimension. Sections must divide it."""
+    """tensor_split along the first dimension. Sections must divide it. Dtype of input.
+
+    Errors: RuntimeError below 2 dimensions.
+    """
     if input.ndim < 2:
         raise RuntimeError(
             "torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with "
@@ -181,7 +199,10 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """tensor_split along the third dimension. Sections must divide it."""
+    """tensor_split along the third dimension. Sections must divide it. Dtype of input.
+
+    Errors: RuntimeError below 3 dimensions.
+    """
     if input.ndim < 3:
         raise RuntimeError(
             "torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with "
@@ -191,6 +212,10 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def _even(name: str, input: Tensor, given: Any, axis: int) -> tuple[Tensor, ...]:
+    if not isinstance(given, (int, tuple, list, Tensor)):
+        raise TypeError(
+            f"{name}(): expected an int or a tuple of ints, found {type(given).__name__}"
+        )
     if isinstance(given, int) and (given <= 0 or input.shape[axis] % given):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {axis}, but the size of the "
@@ -201,7 +226,10 @@ def _even(name: str, input: Tensor, given: Any, axis: int) -> tuple[Tensor, ...]
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """The matrix with matrices (vectors as rows) along its diagonal, zeros elsewhere."""
+    """The matrix with matrices (vectors as rows) along its diagonal, zeros elsewhere.
+
+    Result: 2-d, the promoted dtype.
+    """
     blocks = [atleast_2d(t) for t in tensors]
     rows, columns = sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)
     placed, r, c = [], 0, 0

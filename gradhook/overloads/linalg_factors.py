@@ -56,6 +56,7 @@ def cholesky_ex(
 ) -> return_types.linalg_cholesky_ex:
     """cholesky without an error: (L, info), info the order of the first leading minor that is not
     positive, or 0. L of such a matrix is undefined. Errors: LinAlgError where check_errors.
+    Floating or complex.
     """
     check.square("linalg.cholesky_ex", A)
     given = ops.adjoint(A) if upper else A
@@ -70,7 +71,7 @@ def cholesky_ex(
 
 
 def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """linalg.cholesky under its older name."""
+    """linalg.cholesky under its older name. A: (..., n, n), floating or complex. Result: as A."""
     return _cholesky("cholesky", input, upper)
 
 
@@ -78,7 +79,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X of A X = B from the Cholesky factor L of A. B: (..., n, k), L: (..., n, n).
 
     Result: shape of B, batches broadcast. upper: L is the factor U of A = U^H U. Errors:
-    RuntimeError. Source: torch.cholesky_solve.
+    RuntimeError. Floating or complex. Source: torch.cholesky_solve.
     """
     check.square("cholesky_solve", L, "L")
     check.matrices("cholesky_solve", B, "B")
@@ -96,7 +97,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A from its Cholesky factor L (U where upper). L: (..., n, n).
 
-    Result: shape of L. Source: torch.cholesky_inverse.
+    Result: shape of L. Floating or complex. Source: torch.cholesky_inverse.
     """
     check.square("cholesky_inverse", L, "L")
     one = ops.diag_embed(ops.ones_like(ops.diagonal(L, dim1=-2, dim2=-1)))
@@ -173,7 +174,10 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """(U, S, V), V not transposed; without compute_uv zeros of their shapes. Source: torch.svd."""
+    """(U, S, V), V not transposed; without compute_uv zeros of their shapes. Source: torch.svd.
+
+    Floating or complex.
+    """
     check.matrices("linalg.svd", input)
     if not compute_uv:
         zero = ops.zeros_like(input.detach())
@@ -187,8 +191,8 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """(Q, R) with A = Q R. A: (..., m, n), k = min(m, n).
 
     Result: (..., m, k) and (..., k, n); mode "complete": (..., m, m) and (..., m, n); mode "r": an
-    empty Q. Errors: RuntimeError for another mode, and in backward where Q is not unique. Source:
-    torch.linalg.qr.
+    empty Q. Errors: RuntimeError for another mode, and in backward where Q is not unique. Floating
+    or complex. Source: torch.linalg.qr.
     """
     check.matrices("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
@@ -200,14 +204,18 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 
 
 def old_qr(input: Tensor, some: bool = True) -> return_types.qr:
-    """linalg.qr under its older name; not some: mode "complete"."""
+    """linalg.qr under its older name; not some: mode "complete".
+
+    A: (..., m, n), floating or complex.
+    """
     return return_types.qr(*qr(input, "reduced" if some else "complete"))
 
 
 def geqrf(input: Tensor) -> return_types.geqrf:
     """(a, tau): R above the diagonal of a and Householder vectors below it; no gradient.
 
-    input: (..., m, n). Result: its shape, and (..., min(m, n)). Source: torch.geqrf.
+    input: (..., m, n). Result: its shape, and (..., min(m, n)). Floating or complex. Source:
+    torch.geqrf.
     """
     check.matrices("torch.geqrf", input, "input")
     return return_types.geqrf(*multi.qr_reflectors(input))
@@ -217,6 +225,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflections I - tau[i] v v^H, v below A's diagonal.
 
     A: (..., m, n) with m >= n, tau: (..., k) with k <= n. Result: shape of A. Errors: RuntimeError.
+    Floating or complex.
     Source: torch.linalg.householder_product.
     """
     name = "torch.linalg.householder_product"
@@ -266,7 +275,10 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, turned: bool = False) -> Tenso
 
 
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
-    """linalg.householder_product under LAPACK's name."""
+    """linalg.householder_product under LAPACK's name.
+
+    A: (..., m, n), tau: (..., k), floating or complex.
+    """
     return householder_product(input, input2)
 
 
@@ -276,6 +288,7 @@ def ormqr(
     """The product Q C of geqrf's Q (input, input2) and C, C Q where not left, Q^H where transpose.
 
     input: (..., m, k), input2: (..., k), input3: C. Result: shape of C. Source: torch.ormqr.
+    Floating or complex. Errors: RuntimeError where the sizes do not fit.
     """
     name = "torch.ormqr"
     check.matrices(name, input, "input")

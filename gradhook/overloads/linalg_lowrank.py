@@ -44,8 +44,8 @@ def pca_lowrank(
     """svd_lowrank of A less the mean of its rows (as it is where not center): principal components
     in V's columns.
 
-    A: (..., m, n), q: min(6, m, n) without. Errors: ValueError for other q and niter. Source:
-    torch.pca_lowrank.
+    A: (..., m, n), q: min(6, m, n) without. Errors: ValueError for other q and niter. Floating or
+    complex. Source: torch.pca_lowrank.
     """
     check.matrices("pca_lowrank", A)
     m, n = A.shape[-2:]

@@ -27,7 +27,8 @@ def _refuse_unpivoted(name: str, A: Tensor, pivot: bool) -> None:
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """(LU, pivots): both factors in one matrix, and the row exchanges, from 1, int32.
 
-    A: (..., m, n). Result: shape of A, and (..., min(m, n)). Source: torch.linalg.lu_factor.
+    A: (..., m, n). Result: shape of A, and (..., min(m, n)). Floating or complex. Source:
+    torch.linalg.lu_factor.
     """
     check.matrices("linalg.lu_factor", A)
     _refuse_unpivoted("linalg.lu_factor", A, pivot)
@@ -38,6 +39,8 @@ def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
     """lu_factor with info: the first zero on U's diagonal (from 1), or 0; int32.
+
+    A: (..., m, n), floating or complex.
 
     Errors: RuntimeError where check_errors and U is singular.
     """
@@ -63,7 +66,7 @@ def _permutation(like: Tensor, order: Tensor) -> Tensor:
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """(P, L, U) with A = P L U. A: (..., m, n), k = min(m, n).
 
-    Result: (..., m, m), (..., m, k), (..., k, n). Source: torch.linalg.lu.
+    Result: (..., m, m), (..., m, k), (..., k, n). Floating or complex. Source: torch.linalg.lu.
     """
     check.matrices("linalg.lu", A)
     _refuse_unpivoted("linalg.lu", A, pivot)
@@ -74,7 +77,10 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 
 def old_lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Any, ...]:
-    """lu_factor under its older name, as a tuple; with get_infos also lu_factor_ex's info."""
+    """lu_factor under its older name, as a tuple; with get_infos also lu_factor_ex's info.
+
+    A: (..., m, n), floating or complex.
+    """
     found = lu_factor_ex(input, pivot=pivot)
     return tuple(found) if get_infos else tuple(found[:2])
 
@@ -83,7 +89,7 @@ def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
     """(P, L, U) of what lu_factor gave; empty Tensors for what is not asked. Source:
-    torch.lu_unpack.
+    torch.lu_unpack. Floating or complex. Errors: RuntimeError for pivots that are not int32.
     """
     if unpack_pivots and LU_pivots.dtype.title != "Int":
         raise RuntimeError(
@@ -108,6 +114,7 @@ def lu_solve(
     """The X of A X = B (X A = B where not left; A^H where adjoint) from lu_factor(A).
 
     LU: (..., n, n), pivots: (..., n), B: (..., n, k). Result: shape of B, batches broadcast.
+    Floating or complex.
     Errors: RuntimeError. Source: torch.linalg.lu_solve.
     """
     name = "linalg.lu_solve"
@@ -138,5 +145,8 @@ def lu_solve(
 
 
 def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """linalg.lu_solve under its older name and order of inputs."""
+    """linalg.lu_solve under its older name and order of inputs.
+
+    b: (..., n, k), LU: (..., n, n), pivots: (..., n) int32; floating or complex.
+    """
     return lu_solve(LU_data, LU_pivots, b)

@@ -139,7 +139,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number norm(A, p) norm(inv(A), p); of singular values for p None, 2 and -2.
 
     A: (..., m, n), square for other p. Result: (...) real; inf for singular matrices. Source:
-    torch.linalg.cond.
+    torch.linalg.cond. Errors: RuntimeError for another p.
     """
     check.matrices("linalg.cond", A)
     if p is None or p in (2, -2):
@@ -174,23 +174,29 @@ def matrix_rank(
 ) -> Tensor:
     """How many singular values exceed max(atol, rtol * the largest). A: (..., m, n).
 
-    Result: (...) int64. tol: atol with rtol 0; rtol: max(m, n) eps without atol. Source:
+    Result: (...) int64. tol: atol with rtol 0; rtol: max(m, n) eps where atol is 0. Source:
     torch.linalg.matrix_rank.
     """
     check.matrices("linalg.matrix_rank", A)
     if hermitian:
         check.square("linalg.matrix_rank", A)
     A = A.detach()
-    atol = tol if atol is None else atol
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    atol = 0.0 if atol is None else atol
     if rtol is None:
         eps = float(np.finfo(A._a.dtype).eps) * max(A.shape[-2:])
-        rtol = eps if atol is None else 0.0
+        if isinstance(atol, Tensor):
+            none = ops.cast(ops.less_equal(atol, 0), dtype=np.dtype("f8"))
+            rtol = ops.multiply(none, eps)
+        else:
+            rtol = 0.0 if atol > 0 else eps
     values = ops.absolute(ops.eigvalsh(A)) if hermitian else ops.singular_values(A)
     if 0 in A.shape[-2:]:
         return ops.count_nonzero(values, axis=-1)
     largest = ops.amax(values, axis=-1, keepdims=True)
     limit = ops.multiply(largest, _column(rtol))
-    limit = ops.maximum(limit, ops.add(ops.zeros_like(limit), _column(atol or 0.0)))
+    limit = ops.maximum(limit, ops.add(ops.zeros_like(limit), _column(atol)))
     return ops.count_nonzero(ops.greater(values, limit), axis=-1)
 
 
@@ -202,6 +208,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     """A multiplied n times with itself; the identity for 0, of the inverse for negative n.
 
     A: (..., k, k). Result: shape of A. Source: torch.linalg.matrix_power.
+    Matrices of one dtype: floating, complex or integer.
     """
     refuse("linalg.matrix_power", "A", 1, A)
     check.at_least_two("linalg.matrix_power", A)
@@ -224,13 +231,17 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 
 
 def old_matrix_power(input: Tensor, n: int) -> Tensor:
-    """linalg.matrix_power under its older name."""
+    """linalg.matrix_power under its older name.
+
+    Matrices of one dtype: floating, complex or integer.
+    """
     return matrix_power(input, n)
 
 
 def matrix_exp(A: Tensor) -> Tensor:
-    """Exponential of square matrices. A: (..., n, n). Result: shape of A. Source:
-    torch.linalg.matrix_exp.
+    """Exponential of square matrices. A: (..., n, n), floating or complex. Result: shape of A.
+
+    Source: torch.linalg.matrix_exp.
     """
     check.square("linalg.matrix_exp", A)
     return ops.matrix_exp(A)
@@ -239,6 +250,7 @@ def matrix_exp(A: Tensor) -> Tensor:
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the order of least work; the first and the last may
     be vectors. Result: what matmul gives. Errors: RuntimeError. Source: torch.linalg.multi_dot.
+    Matrices of one dtype: floating, complex or integer.
     """
     n = len(tensors)
     if n < 2:
@@ -283,7 +295,10 @@ def _chained(matrices: list[Tensor], split: dict[tuple[int, int], int], i: int, 
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """multi_dot of matrices given one by one; of one matrix the matrix itself."""
+    """multi_dot of matrices given one by one; of one matrix the matrix itself.
+
+    Matrices of one dtype: floating, complex or integer. Errors: RuntimeError for what is no matrix.
+    """
     for k, t in enumerate(matrices):
         if t.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {t.ndim}, expected 2 instead (matrix {k}).")
@@ -293,7 +308,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Powers 0 to N - 1 of each element in a last dimension. x: (..., n), N: n without.
 
-    Result: (..., n, N). Errors: RuntimeError. Source: torch.linalg.vander.
+    Result: (..., n, N). Errors: RuntimeError. Any dtype but bool. Source: torch.linalg.vander.
     """
     if x.ndim == 0:
         x = ops.expand_dims(x, axis=0)
@@ -309,7 +324,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Vector product along a dimension of 3, the others broadcasting. Source:
-    torch.linalg.cross.
+    torch.linalg.cross. Floating or complex. Errors: RuntimeError for other numbers of dimensions.
     """
     if input.ndim != other.ndim:
         raise RuntimeError(
@@ -320,7 +335,10 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sum of conj(x) * y along dim, the others broadcasting. Source: torch.linalg.vecdot."""
+    """Sum of conj(x) * y along dim, the others broadcasting. Source: torch.linalg.vecdot.
+
+    Floating or complex.
+    """
     check.floating("linalg.vecdot", x, y)
     check.same_dtype("linalg.vecdot", x, y)
     wrap(dim, len(broadcast(tuple(x.shape), tuple(y.shape))))
@@ -329,10 +347,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices as a last dimension, a view. A: (..., m, n)."""
+    """The diagonals of matrices as a last dimension, a view. A: (..., m, n). Any dtype."""
     return ops.diagonal(A, offset=offset, dim1=dim1, dim2=dim2)
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """gradhook.matmul."""
+    """gradhook.matmul. Shapes as of matrices and vectors there; one dtype."""
     return ops.matmul(input, other)

@@ -90,6 +90,7 @@ def solve_ex(
     """solve without an error: (result, info), info the first zero pivot of each matrix or 0.
 
     The result of a singular matrix is undefined. Errors: LinAlgError where check_errors.
+    Floating or complex.
     """
     B, vector = _system("linalg.solve_ex", A, B, left)
     info = check.zero_pivots(A)
@@ -117,6 +118,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     """inv without an error: (inverse, info), info the first zero pivot of each matrix or 0.
 
     The inverse of a singular matrix is undefined. Errors: LinAlgError where check_errors.
+    Floating or complex.
     """
     check.square("linalg.inv_ex", A)
     info = check.zero_pivots(A)
@@ -126,7 +128,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 def inverse(input: Tensor) -> Tensor:
-    """linalg.inv under its older name."""
+    """linalg.inv under its older name. A: (..., n, n), floating or complex. Result: as A."""
     return inv(input)
 
 
@@ -160,12 +162,12 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 
 def old_det(input: Tensor) -> Tensor:
-    """linalg.det under its older name."""
+    """linalg.det under its older name. A: (..., n, n), floating or complex. Result: (...)."""
     return det(input)
 
 
 def old_slogdet(input: Tensor) -> return_types.slogdet:
-    """linalg.slogdet under its older name."""
+    """linalg.slogdet under its older name. A: (..., n, n), floating or complex. Result: (...)."""
     return return_types.slogdet(*slogdet(input))
 
 
@@ -179,8 +181,8 @@ def pinv(
 ) -> Tensor:
     """Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
 
-    A: (..., m, n). Result: (..., n, m). rtol (also called rcond): max(m, n) eps without atol, else
-    0. Source: torch.linalg.pinv.
+    A: (..., m, n). Result: (..., n, m). rtol (also called rcond): max(m, n) eps where atol is 0,
+    else 0. Floating or complex. Source: torch.linalg.pinv.
     """
     check.matrices("linalg.pinv", A)
     if hermitian:
@@ -190,7 +192,10 @@ def pinv(
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """linalg.pinv under its older name."""
+    """linalg.pinv under its older name.
+
+    A: (..., m, n), floating or complex. Result: (..., n, m).
+    """
     return pinv(input, rcond)
 
 
@@ -205,6 +210,7 @@ def lstsq(
     A: (..., m, n), B: (..., m, k) or (..., m). Result: solution (..., n, k), residuals (..., k)
     where m > n and all ranks are n (empty else, and of driver gelsy), rank (...) int64 (empty for
     gels), singular_values (empty but for gelsd, gelss). Source: torch.linalg.lstsq.
+    Errors: RuntimeError for other shapes and drivers.
     """
     name = "torch.linalg.lstsq"
     check.matrices(name, A, "input")
@@ -227,7 +233,7 @@ def lstsq(
     largest = values[..., :1]
     rank = ops.sum(ops.greater(values, ops.multiply(largest, rtol)), axis=-1)
     none = tensor_of(values._a[..., :0].reshape(-1)[:0].copy())
-    residuals = ops.clone(ops.reshape(x, shape=(-1,))[:0])
+    residuals = ops.clone(ops.real(ops.reshape(x, shape=(-1,)))[:0])
     if m > n and driver != "gelsy" and bool(ops.all(ops.equal(rank, n))):
         size = ops.absolute(ops.subtract(ops.matmul(A, x), right))
         residuals = ops.sum(ops.multiply(size, size), axis=-2)
@@ -246,7 +252,8 @@ def solve_triangular(
     """The X of A X = B (X A = B where not left), of the upper or lower triangle of A.
 
     A: (..., n, n), B: (..., n, k). Result: shape of B, batches broadcast. unitriangular: the
-    diagonal counts as 1. Source: torch.linalg.solve_triangular.
+    diagonal counts as 1. Floating or complex. Source: torch.linalg.solve_triangular.
+    Errors: RuntimeError for other shapes.
     """
     name = "linalg.solve_triangular"
     check.square(name, A)
@@ -264,7 +271,10 @@ def solve_triangular(
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> return_types.triangular_solve:
-    """(solution, A) of the older name of solve_triangular, with transpose: A^T X = b."""
+    """(solution, A) of the older name of solve_triangular, with transpose: A^T X = b.
+
+    b: (..., n, k), A: (..., n, n), floating or complex.
+    """
     check.square("triangular_solve", A)
     check.matrices("triangular_solve", b, "b")
     if transpose:
@@ -277,8 +287,9 @@ def triangular_solve(
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a map between its last dimensions and its first `ind` ones.
 
-    A: shape[:ind] and shape[ind:] of one product. Result: shape[ind:] + shape[:ind]. Source:
-    torch.linalg.tensorinv.
+    A: shape[:ind] and shape[ind:] of one product. Result: shape[ind:] + shape[:ind]. Floating or
+    complex. Source: torch.linalg.tensorinv. Errors: RuntimeError where the two products of sizes
+    differ, or ind is not positive.
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', found {ind}")
@@ -296,6 +307,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """The X with tensordot(A, X, X.ndim) == B; `dims` of A are moved to its end first.
 
     A: (*B.shape, *X.shape) of one product. Result: shape of X. Source: torch.linalg.tensorsolve.
+    Floating or complex. Errors: RuntimeError where the two products of sizes differ.
     """
     if dims is not None:
         moved = [d % A.ndim for d in dims]

@@ -29,7 +29,7 @@ def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> return_types.sort:
     """Elements in order along dim (NaN the largest) and their indices: return_types.sort(values,
-    indices).
+    indices). Values of input's dtype, indices int64.
     """
     return return_types.sort(*multi.sort(input, axis=dim, descending=descending))
 
@@ -42,7 +42,7 @@ def argsort(
 
 
 def msort(input: Tensor) -> Tensor:
-    """Elements in order along the first dimension."""
+    """Elements in order along the first dimension. Dtype of input."""
     return multi.sort(input, axis=0)[0]
 
 
@@ -51,6 +51,8 @@ def topk(
 ) -> return_types.topk:
     """The k largest (smallest) along dim, in order, and their indices.
 
+    Values of input's dtype, indices int64.
+
     Errors: RuntimeError for too large a k.
     """
     return return_types.topk(*multi.topk(input, k=int(k), axis=dim, largest=largest))
@@ -58,6 +60,8 @@ def topk(
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
     """The k-th smallest (from 1) along dim and its index.
+
+    Values of input's dtype, indices int64.
 
     Errors: RuntimeError when k is out of range.
     """
@@ -72,7 +76,7 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """The distinct elements (slices along dim) in order, and where each came from and how often, if
-    asked.
+    asked. Dtype of input.
     """
     xp = backend.array_module(input._a)
     values, inverse, counts = xp.unique(input._a, return_inverse=True, return_counts=True, axis=dim)
@@ -90,7 +94,7 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The first of each run of equal elements (slices along dim), and runs and their lengths, if
-    asked.
+    asked. Dtype of input.
     """
     xp = backend.array_module(input._a)
     x = input._a.reshape(-1) if dim is None else xp.moveaxis(input._a, dim, 0)

@@ -16,7 +16,7 @@ PROPERTIES: tuple[str, ...] = ()
 
 def einsum(*args: Any) -> Tensor:
     """Sum of products by labelled dimensions: einsum("ij,jk->ik", a, b), a list of operands, or
-    operands each followed by a list of numbers (and at the end the result's).
+    operands each followed by a list of numbers (and at the end the result's). The promoted dtype.
 
     Errors: RuntimeError when the equation does not fit the operands, TypeError or ValueError for
     other calls.
@@ -51,7 +51,8 @@ def _from_lists(args: tuple[Any, ...]) -> Tensor:
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum of products over the last `dims` dimensions of a and the first of b, or over the pairs
-    given.
+    given. The promoted dtype.
+    Errors: RuntimeError for dimensions that are not there or do not pair.
     """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
@@ -68,7 +69,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Sum of products over the last dimension of both. Result: the other dimensions."""
+    """Sum of products over the last dimension of both. Result: the other dimensions.
+
+    The promoted dtype. Errors: RuntimeError where the last dimensions differ.
+    """
     if input.ndim == 0 or other.ndim == 0:
         return ops.multiply(input, other)
     if input.shape[-1] != other.shape[-1]:
@@ -81,7 +85,10 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Kronecker product. Result: the products of the dimensions, of the larger number of them."""
+    """Kronecker product. Result: the products of the dimensions, of the larger number of them.
+
+    The promoted dtype.
+    """
     n = max(input.ndim, other.ndim)
     a = (1,) * (n - input.ndim) + tuple(input.shape)
     b = (1,) * (n - other.ndim) + tuple(other.shape)
@@ -93,7 +100,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Vector product along a dimension of 3 (the first such without dim).
 
-    Shapes broadcast. Errors: RuntimeError.
+    Shapes broadcast. Errors: RuntimeError. The promoted dtype.
     """
     shape = broadcast(tuple(input.shape), tuple(other.shape))
     if dim is None:
@@ -117,7 +124,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
-    """The p-norm between every two rows. x1: (..., n, d), x2: (..., m, d). Result: (..., n, m)."""
+    """The p-norm between every two rows. x1: (..., n, d), x2: (..., m, d). Result: (..., n, m).
+
+    Floating. Errors: RuntimeError for other numbers of columns.
+    """
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"

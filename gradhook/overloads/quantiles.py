@@ -27,7 +27,7 @@ def quantile(
     """The q-quantiles along dim (of all elements without), NaN where there is one.
 
     q: a number or a tensor of up to one dimension, in [0, 1]. Result: the reduced shape, after a
-    dimension of q if it has one. Errors: RuntimeError or ValueError for other arguments.
+    dimension of q if it has one. Errors: RuntimeError or ValueError for other arguments. Floating.
     """
     return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=False)
 
@@ -40,7 +40,10 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """As quantile, of the elements that are not NaN."""
+    """As quantile, of the elements that are not NaN.
+
+    input: any shape, floating; q: 0-d or (m,). Result: q's shape before the reduced one.
+    """
     return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=True)
 
 

@@ -34,6 +34,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     """max(x): the largest element, equal ones sharing the gradient.
 
     max(x, dim): return_types.max(values, indices). max(x, other): the elementwise larger one.
+    input: any shape, real. Result: reduced shape, dtype of input; indices int64.
     """
     refuse("max", "input", 1, input)
     if isinstance(dim, Tensor) or other is not None:
@@ -47,6 +48,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     """min(x): the smallest element, equal ones sharing the gradient.
 
     min(x, dim): return_types.min(values, indices). min(x, other): the elementwise smaller one.
+    input: any shape, real. Result: reduced shape, dtype of input; indices int64.
     """
     refuse("min", "input", 1, input)
     if isinstance(dim, Tensor) or other is not None:
@@ -107,7 +109,7 @@ def std_mean(
     *,
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """(std, mean) over dim."""
+    """(std, mean) over dim. Floating or complex."""
     axis, c = _spread(dim, unbiased, correction)
     spread, average = ops.std_mean(input, axis=axis, correction=c, keepdims=keepdim)
     return spread, average
@@ -121,7 +123,7 @@ def var_mean(
     *,
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """(var, mean) over dim."""
+    """(var, mean) over dim. Floating or complex."""
     axis, c = _spread(dim, unbiased, correction)
     spread, average = ops.var_mean(input, axis=axis, correction=c, keepdims=keepdim)
     return spread, average
@@ -173,6 +175,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """median(x): the lower median.
 
     median(x, dim): return_types.median(values, indices). NaN if there is one.
+    input: any shape, real. Result: reduced shape, dtype of input; indices int64.
     """
     if dim is None:
         return multi.median_dim(ops.reshape(input, shape=(-1,)), axis=0)[0]
@@ -180,7 +183,10 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """As median, without NaN elements."""
+    """As median, without NaN elements.
+
+    input: any shape, real. Result: reduced shape, dtype of input; indices int64.
+    """
     flat = input if dim is not None else ops.reshape(input, shape=(-1,))
     axis = 0 if dim is None else wrap(dim, input.ndim)
     values, order = multi.sort(flat, axis=axis)
@@ -197,31 +203,40 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:
-    """Smallest and largest element over dim (all without)."""
+    """Smallest and largest element over dim (all without).
+
+    input: any shape, real. Result: two of the reduced shape, dtype of input.
+    """
     return return_types.aminmax(
         ops.amin(input, axis=dim, keepdims=keepdim), ops.amax(input, axis=dim, keepdims=keepdim)
     )
 
 
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum over dim with NaN as 0."""
+    """Sum over dim with NaN as 0. Floating or complex."""
     held = ops.masked_fill(input, ops.isnan(input), value=0)
     return ops.sum(held, axis=dim, keepdims=keepdim, dtype=dtypes.raw(dtype))
 
 
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over dim of the elements that are not NaN."""
+    """Mean over dim of the elements that are not NaN. Floating or complex."""
     count = ops.sum(ops.logical_not(ops.isnan(input)), axis=dim, keepdims=keepdim)
     return ops.divide(nansum(input, dim, keepdim, dtype=dtype), count)
 
 
 def cummax(input: Tensor, dim: int) -> return_types.cummax:
-    """Running maximum along dim and the index that has it."""
+    """Running maximum along dim and the index that has it.
+
+    Result: two of the shape of input, its dtype and int64.
+    """
     return return_types.cummax(*multi.cummax(input, axis=dim))
 
 
 def cummin(input: Tensor, dim: int) -> return_types.cummin:
-    """Running minimum along dim and the index that has it."""
+    """Running minimum along dim and the index that has it.
+
+    Result: two of the shape of input, its dtype and int64.
+    """
     return return_types.cummin(*multi.cummin(input, axis=dim))
 
 
@@ -234,7 +249,8 @@ def diff(
 ) -> Tensor:
     """Differences of neighbours along dim, n times.
 
-    prepend, append: joined on first. Result: dim n shorter.
+    prepend, append: joined on first. Result: dim n shorter. Any dtype but bool.
+    Errors: RuntimeError for 0 dimensions and negative n.
     """
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")

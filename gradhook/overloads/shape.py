@@ -47,6 +47,8 @@ def _given(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[A
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """The dimensions `dims` in reverse, a copy.
 
+    Dtype of input.
+
     Errors: IndexError, RuntimeError for a repeated one.
     """
     return ops.flip(input, dims=_given("dims", dims, named))
@@ -55,6 +57,8 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions in the order `dims`, a view.
 
+    Dtype of input.
+
     Errors: RuntimeError for another number or repeated ones.
     """
     return ops.permute_dims(input, dims=_given("dims", dims, named))
@@ -62,6 +66,8 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """Another shape of as many elements (one -1 is inferred), a view where strides allow.
+
+    Dtype of input.
 
     Errors: RuntimeError.
     """
@@ -86,7 +92,7 @@ def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
 
 
 def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
-    """Copies side by side, dims[k] along each dimension, missing ones 1."""
+    """Copies side by side, dims[k] along each dimension, missing ones 1. Dtype of input."""
     return ops.tile(input, dims=_given("dims", dims, named))
 
 
@@ -127,6 +133,8 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` slices from `start` on along dim, a view.
 
+    Dtype of input.
+
     Errors: RuntimeError or IndexError out of range.
     """
     if input.ndim == 0:
@@ -148,7 +156,10 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 def select(input: Tensor, dim: int, index: Any) -> Tensor:
-    """One slice along dim, a view without that dimension. Errors: IndexError out of range."""
+    """One slice along dim, a view without that dimension. Errors: IndexError out of range.
+
+    Dtype of input.
+    """
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     axis = wrap(dim, input.ndim)
@@ -181,7 +192,7 @@ def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: Any = None
 ) -> Tensor:
     """Each slice along dim (of the flattened input without) repeated: a number of times, or one
-    number a slice.
+    number a slice. Dtype of input.
 
     Errors: RuntimeError when the number of repeats does not fit.
     """
@@ -207,12 +218,12 @@ def repeat_interleave(
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """The matrix with all elements of input on a diagonal."""
+    """The matrix with all elements of input on a diagonal. Dtype of input."""
     return ops.diag_embed(ops.reshape(input, shape=(-1,)), offset=offset)
 
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugates are never lazy here."""
+    """The tensor itself: conjugates are never lazy here. Shape and dtype stay."""
     return input
 
 
@@ -240,7 +251,7 @@ def H(self: Tensor) -> Tensor:
 
 
 def mH(self: Tensor) -> Tensor:
-    """The conjugate transpose of matrices."""
+    """The conjugate transpose of matrices. A: (..., m, n), any dtype. Result: (..., n, m)."""
     turned = ops.matrix_transpose(self)
     return ops.conj(turned) if self.is_complex() else turned
 

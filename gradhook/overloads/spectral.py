@@ -275,19 +275,28 @@ def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46,
     **options: Any,
 ) -> Tensor:  # fmt: skip
-    """alpha - beta cos(2 pi t). Parameters, result and errors as hann_window."""
+    """alpha - beta cos(2 pi t). Parameters, result and errors as hann_window.
+
+    Result: (window_length,), floating.
+    """
     turns = _turns("hamming_window", window_length, periodic, options)
     return _finished(_cosines(turns, alpha, beta), options)
 
 
 def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
-    """Blackman window. Parameters, result and errors as hann_window."""
+    """Blackman window. Parameters, result and errors as hann_window.
+
+    Result: (window_length,), floating.
+    """
     turns = _turns("blackman_window", window_length, periodic, options)
     return _finished(ops.absolute(_cosines(turns, 0.42, 0.5, 0.08)), options)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
-    """The triangle from 0 to 1 and back. Parameters, result and errors as hann_window."""
+    """The triangle from 0 to 1 and back. Parameters, result and errors as hann_window.
+
+    Result: (window_length,), floating.
+    """
     turns = _turns("bartlett_window", window_length, periodic, options)
     sides = ops.absolute(ops.subtract(ops.multiply(turns, 2), 1))
     return _finished(ops.subtract(1, sides), options)
@@ -296,7 +305,10 @@ def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any
 ) -> Tensor:
-    """Kaiser window of shape beta. Parameters, result and errors as hann_window."""
+    """Kaiser window of shape beta. Parameters, result and errors as hann_window.
+
+    Result: (window_length,), floating.
+    """
     turns = _turns("kaiser_window", window_length, periodic, options)
     place = ops.subtract(ops.multiply(turns, 2), 1)
     inside = ops.clip_low(ops.subtract(1, ops.multiply(place, place)), 0)

@@ -17,12 +17,18 @@ PROPERTIES: tuple[str, ...] = ()
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
-    """The most frequent value along dim (the smallest of several) and its last index."""
+    """The most frequent value along dim (the smallest of several) and its last index.
+
+    Real; values of input's dtype, indices int64.
+    """
     return return_types.mode(*multi.mode(input, axis=dim, keepdims=keepdim))
 
 
 def frexp(input: Tensor) -> return_types.frexp:
-    """Mantissa in [0.5, 1) and int32 exponent. Errors: RuntimeError unless input is floating."""
+    """Mantissa in [0.5, 1) and int32 exponent. Errors: RuntimeError unless input is floating.
+
+    Result: two of the shape of input.
+    """
     return return_types.frexp(*multi.frexp(input))
 
 
@@ -102,6 +108,7 @@ def corrcoef(input: Tensor) -> Tensor:
     """Correlation of variables (rows) over observations (columns), each in [-1, 1].
 
     input: at most 2 dimensions. Result: (rows, rows), or 0-d of one variable. Errors: as cov.
+    Floating or complex.
     """
     if input.ndim > 2:
         raise RuntimeError(
@@ -125,6 +132,7 @@ def gradient(
 
     spacing: the distance between points, one for all (1) or one a dimension, or their coordinates,
     vectors. dim: one or several, all without. edge_order: the order at the ends, 1 or 2.
+    Floating or complex.
     Errors: RuntimeError for other numbers of spacings, coordinates, points and edge orders.
     """
     if edge_order not in (1, 2):

@@ -16,12 +16,6 @@ METHODS = ("as_strided", "as_strided_scatter")
 PROPERTIES: tuple[str, ...] = ()
 
 
-def _address(array: Any) -> int:
-    if backend.is_cupy(array):
-        return int(array.data.ptr)
-    return int(array.__array_interface__["data"][0])
-
-
 def _geometry(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> dict[str, Any]:
@@ -43,7 +37,7 @@ def _geometry(
     own = tuple(s // array.itemsize for s in array.strides)
     if any(s < 0 for s in (*own, *whole.strides)):
         raise RuntimeError("as_strided: the tensor's memory is laid out backward; clone() it first")
-    here = (_address(array) - _address(whole)) // array.itemsize
+    here = (backend.address(array) - backend.address(whole)) // array.itemsize
     offset = here if storage_offset is None else int(storage_offset)
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
@@ -69,7 +63,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
     storage_offset: where in the base it begins, where input does without. A gradient goes to what
     input shows of it; the rest of the base gets none. Errors: RuntimeError out of bounds and for
-    negative strides.
+    negative strides. Dtype of input.
     """
     return ops.strided(input, **_geometry(input, size, stride, storage_offset))
 
@@ -77,7 +71,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 def as_strided_copy(
     input: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
-    """as_strided, copied."""
+    """as_strided, copied. Result: shape `size`, dtype of input."""
     return ops.clone(as_strided(input, size, stride, storage_offset))
 
 
@@ -85,6 +79,8 @@ def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
     """input with src written where as_strided would read, a copy.
+
+    Dtype of input.
 
     Errors: as as_strided, and RuntimeError when src has another shape than `size`.
     """

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradhook import indexing
+from gradhook.autograd.inplace import check_result
 from gradhook.autograd.views import edge_of
 from gradhook.modes import get_modes
 from gradhook.ops.table import TABLE
@@ -159,16 +160,20 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 def _out_of_place(name: str) -> Callable[..., Tensor]:
-    """`<name>_` from the public function: its result is copied into self."""
+    """`<name>_` from the public function: its result is copied into self.
+
+    Errors: RuntimeError when the result's shape or dtype does not fit self.
+    """
 
     def changed(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         # a copy, since the history may save what is overwritten below
         result = getattr(ops.clone(self), name)(*args, **kwargs)
-        if tuple(result.shape) != tuple(self.shape):
+        if name == "float_power" and result.dtype != self.dtype:
             raise RuntimeError(
-                f"output with shape {list(self.shape)} doesn't match the broadcast shape "
-                f"{list(result.shape)} ({name}_)"
+                f"the base given to float_power_ has dtype {self.dtype.title} but the operation's "
+                f"result requires dtype {result.dtype.title}; use the out-of-place float_power"
             )
+        check_result(name, self, result)
         return write(TABLE["copy"], self, result)
 
     changed.__name__ = changed.__qualname__ = f"{name}_"
@@ -224,6 +229,14 @@ INPLACE: dict[str, Callable[..., Any]] = {
     **{f"{n}_": _turned(n) for n in _TURNED},
     **{
         f"{n}_": _out_of_place(n)
-        for n in ("float_power", "ldexp", "masked_scatter", "polygamma", "mvlgamma", "put")
+        for n in (
+            "conj_physical",
+            "float_power",
+            "ldexp",
+            "masked_scatter",
+            "polygamma",
+            "mvlgamma",
+            "put",
+        )
     },
 }

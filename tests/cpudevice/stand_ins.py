@@ -7,6 +7,9 @@ each counts as one launch.
 from __future__ import annotations
 
 import ctypes
+import importlib
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -191,6 +194,20 @@ def default_rng(seed: Any = None) -> Generator:
     return seed if isinstance(seed, Generator) else Generator(np.random.PCG64(seed))
 
 
+# ---- cuSPARSE: enough to hold sparse matrices; what computes is missing
+
+
+class Cusparse(types.ModuleType):
+    """cupy_backends.cuda.libs.cusparse: descriptors are numbers, constants 0, functions missing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "createMatDescr" or name.startswith(("setMat", "destroyMat")):
+            return lambda *_: 1
+        return 0 if name.isupper() else _lacking(f"cusparse.{name}")
+
+
 def install() -> None:
     """Put the stand-ins into CuPy, and failing functions in place of what is left."""
     import cupy
@@ -211,6 +228,8 @@ def install() -> None:
             if hasattr(module, name):
                 stand_in = _through_numpy(getattr(host, name), f"{host.__name__[6:]}.{name}")
                 setattr(module, name, stand_in)
+    libs = importlib.import_module("cupy_backends.cuda.libs")
+    sys.modules["cupy_backends.cuda.libs.cusparse"] = libs.cusparse = Cusparse("cusparse")
     for function in (sort, argsort, lexsort):
         setattr(cupy.cuda.thrust, function.__name__, function)
     api.Generator = cupy.random.Generator = Generator

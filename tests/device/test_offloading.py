@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradhook
-from gradhook import autograd, streams
+from gradhook import autograd, backend, streams
 from gradhook.autograd.graph import save_on_cpu
 
 pytestmark = pytest.mark.cuda
@@ -71,6 +71,45 @@ def test_memory_is_given_back_once_the_copies_are_done(deferred):
     y.sum().backward()
     gradhook.cuda.synchronize()
     assert streams.held_count() == 0
+
+
+def parked(value):
+    """64 values in host memory, and the address that an array of 64 gets next on the device."""
+    x = gradhook.full((64,), value, device="cuda")
+    copy = streams.copy_to_host(x._a, snapshot=True)
+    gradhook.cuda.synchronize()
+    assert streams.held_count() == 0
+    return copy, backend.device_of(x._a)
+
+
+def test_a_copy_back_waits_for_earlier_work_on_the_memory_it_gets(deferred):
+    copy, device = parked(3.0)
+    earlier = gradhook.full((64,), 9.0, device="cuda")
+    address = earlier.data_ptr()
+    del earlier  # its launch is still to come
+    array, event = streams.copy_from_host(copy, device)
+    event.synchronize()
+    gradhook.cuda.synchronize()
+    assert array.data.ptr == address and array.tolist() == [3] * 64
+
+
+def test_a_copy_back_that_nobody_wants_any_more_writes_no_other_memory(deferred):
+    copy, device = parked(3.0)
+    _, event = streams.copy_from_host(copy, device)
+    del _
+    later = gradhook.full((64,), 9.0, device="cuda")
+    gradhook.cuda.current_stream().synchronize()
+    event.synchronize()
+    assert later.tolist() == [9] * 64
+
+
+def test_a_copy_back_reads_its_host_memory_before_others_get_it(deferred):
+    copy, device = parked(3.0)
+    array, event = streams.copy_from_host(copy, device)
+    del copy
+    others = [gradhook.full((64,), 9.0, device="cuda").storage().host() for _ in range(3)]
+    event.synchronize()
+    assert array.tolist() == [3] * 64 and len(others) == 3
 
 
 @pytest.mark.parametrize("draw", [gradhook.rand, gradhook.randn])

@@ -20,6 +20,21 @@ STEPS = {
     "adam": lambda p: optim.Adam(p, 1e-2, eps=0.1),
     "amsgrad": lambda p: optim.Adam(p, 1e-2, eps=0.1, weight_decay=0.1, amsgrad=True),
     "adamw": lambda p: optim.AdamW(p, 1e-2, eps=0.1, maximize=True),
+    "nadam": lambda p: optim.NAdam(p, 1e-2, eps=0.1, weight_decay=0.1),
+    "nadam decoupled": lambda p: optim.NAdam(
+        p, 1e-2, eps=0.1, weight_decay=0.1, decoupled_weight_decay=True, maximize=True
+    ),
+    "radam": lambda p: optim.RAdam(p, 1e-2, eps=0.1, weight_decay=0.1),
+    "radam, rectified": lambda p: optim.RAdam(p, 1e-2, (0.5, 0.5), eps=0.1),
+    "adamax": lambda p: optim.Adamax(p, 1e-2, eps=0.1, weight_decay=0.1),
+    "adagrad": lambda p: optim.Adagrad(p, 1e-2, 0.1, initial_accumulator_value=0.5),
+    "adadelta": lambda p: optim.Adadelta(p, 0.1, eps=0.1, weight_decay=0.1, maximize=True),
+    "rmsprop": lambda p: optim.RMSprop(p, 1e-2, eps=0.1, weight_decay=0.1),
+    "rmsprop, momentum": lambda p: optim.RMSprop(p, 1e-2, eps=0.1, momentum=0.9),
+    "rmsprop, centred": lambda p: optim.RMSprop(p, 1e-2, eps=0.1, centered=True),
+    "rmsprop, both": lambda p: optim.RMSprop(p, 1e-2, eps=0.1, centered=True, momentum=0.9),
+    "rprop": lambda p: optim.Rprop(p, 0.1, step_sizes=(0.06, 0.13)),
+    "asgd": lambda p: optim.ASGD(p, 0.1, lambd=0.1, t0=1, weight_decay=0.1),
 }
 
 

@@ -34,6 +34,15 @@ def test_streams_and_events_have_torchs_behaviour(deferred):
         event.elapsed_time(event)
 
 
+def test_an_event_that_was_never_recorded_is_done_and_holds_nobody_up():
+    event = gradhook.cuda.Event(enable_timing=True)
+    event.wait()
+    event.synchronize()
+    assert event.query() and event.device is None
+    with pytest.raises(ValueError, match="must be recorded"):
+        event.elapsed_time(event)
+
+
 def test_a_node_remembers_its_stream_only_when_it_is_not_the_default_one():
     x, s = leaf(), gradhook.cuda.Stream()
     assert (x * 2).grad_fn.hooks is None

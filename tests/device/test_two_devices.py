@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import gradhook
@@ -133,3 +135,54 @@ def test_two_devices_on_streams_of_their_own(deferred):
     gradhook.cuda.current_stream("cuda:1").wait_stream(s)
     z.to("cuda:0").sum().backward()
     assert x.grad.tolist() == [3] * 3
+
+
+def test_what_is_saved_in_host_memory_comes_back_to_its_own_device():
+    x = gradhook.full((3,), 2.0, device="cuda:1", requires_grad=True)
+    with gradhook.autograd.graph.save_on_cpu():
+        y = x.exp()
+    with gradhook.cuda.device(0):
+        saved = y.grad_fn._saved_result
+        assert gradhook.cuda.current_device() == 0
+    assert saved.device.index == 1 and saved.detach().cupy().device.id == 1
+    assert saved.tolist() == pytest.approx([math.exp(2.0)] * 3)
+
+
+def busy():
+    """The current stream of device 1, which has work queued; device 0 is the current one."""
+    s = gradhook.cuda.current_stream("cuda:1")
+    gradhook.full((N,), 2.0, device="cuda:1").mul_(3)
+    assert s.is_default and gradhook.cuda.current_device() == 0
+    return s
+
+
+def test_a_default_stream_is_asked_on_its_own_device(deferred):
+    s = busy()
+    assert gradhook.cuda.current_stream("cuda:0").query() and not s.query()
+
+
+def test_a_default_stream_is_waited_for_on_its_own_device(deferred):
+    s = busy()
+    s.synchronize()
+    with gradhook.cuda.device(1):
+        assert s.query()
+
+
+def test_an_event_marks_a_default_stream_of_its_own_device(deferred):
+    s = busy()
+    event = s.record_event()
+    gradhook.cuda.synchronize("cuda:0")
+    assert event.device == s.device and not event.query()
+    with pytest.raises(RuntimeError, match=r"Event device cuda:1 does not match.* cuda:0"):
+        event.record(gradhook.cuda.current_stream("cuda:0"))
+
+
+def test_a_default_stream_waits_on_its_own_device(deferred):
+    s = gradhook.cuda.Stream("cuda:0")
+    with s:
+        x = gradhook.ones(3, device="cuda:0") * 2
+    y = gradhook.zeros(3, device="cuda:1")
+    with gradhook.cuda.device(0):
+        gradhook.cuda.current_stream("cuda:1").wait_event(s.record_event())
+    gradhook.cuda.current_stream("cuda:1").synchronize()
+    assert s.query() and x.device.index == 0 and y.tolist() == [0] * 3

@@ -1,6 +1,7 @@
-"""Draw programs, check them with every oracle, and count what ran: cd tests && python -m fuzz
---programs 20000 --seed 7. Exit status 1 when one is wrong; each is printed, made as small as
-Hypothesis can, as a script that runs on its own.
+"""Pose every op of the table in every way, draw random programs, check all with every oracle, and
+count what ran: cd tests && python -m fuzz --programs 20000 --seed 7. With --programs 0 the ops
+alone. Exit status 1 when a program is wrong; each is printed, made as small as Hypothesis can, as a
+script that runs on its own. At the end the tables: what the programs had, and ops by features.
 
 The oracle torch is used where torch is installed.
 """
@@ -16,6 +17,7 @@ os.environ.setdefault("GRADHOOK_DEVICE", "cpu")
 
 from fuzz.checking import Wrong
 from fuzz.many import checked, table
+from fuzz.sweep import coverage, swept
 
 BATCH = 500  # programs that Hypothesis draws in one go
 
@@ -31,6 +33,8 @@ def main() -> int:
         torch = None
         print("torch is not installed: its oracle is left out", file=sys.stderr)
     counts: Counter[str] = Counter()
+    told = swept(counts, torch, rows=None)
+    print("\n".join(told))
     wrong = done = 0
     while done < options.programs:
         count = min(BATCH, options.programs - done)
@@ -41,8 +45,10 @@ def main() -> int:
             print(error, flush=True)
         done += count
     print(table(counts))
+    print(coverage(counts))
     print(f"{counts['programs']} programs, {wrong} batches of {BATCH} with a wrong one")
-    return int(wrong > 0)
+    print(f"{len(told)} wrong programs of one op")
+    return int(wrong > 0 or bool(told))
 
 
 if __name__ == "__main__":

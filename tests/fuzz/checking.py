@@ -26,6 +26,8 @@ REFUSED_BY_TORCH = (
     "A leaf node was passed to _will_engine_execute_node",
     STALE,
     "unsupported operation",
+    "derivative for 'inplace version of",
+    "derivative for aten::",
 )
 SAME_REFUSALS = (
     "a leaf Variable that requires grad is being used in an in-place operation",
@@ -85,6 +87,9 @@ def close(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, tuple | list):
         same_kind = isinstance(b, tuple | list) and len(a) == len(b)
         return same_kind and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, complex) and isinstance(b, complex):
+        parts = zip((a.real, a.imag), (b.real, b.imag), strict=True)
+        return all(close(x, y, tolerance) for x, y in parts)
     if not (isinstance(a, float) and isinstance(b, float)):
         return bool(a == b)
     if math.isnan(a) or math.isnan(b):
@@ -100,6 +105,8 @@ def must(holds: bool, program: Program, what: str, found: Any, expected: Any) ->
 
 def check_torch(program: Program, torch: Any) -> str:
     """Events, values, gradients and errors are torch's. Returns what came of it."""
+    if not all(step.on_torch for step in program.operations()):
+        return "no oracle: an op that torch has not, or has otherwise"
     if any(map(views_without_record, program.every())):
         return "no oracle: views under no_grad"  # deviations 8 and 16
     expected = run(program.edits_returned(), torch)
@@ -171,6 +178,20 @@ def check_observers(program: Program) -> str:
     return "without observers"
 
 
+def check_posing(program: Program) -> str:
+    """Views, layouts, writes and hooks round an op of the table change nothing."""
+    if not any(step.posed for step in program.operations()):
+        return "no op posed otherwise"
+    found, plain = run(program), run(program.plainly_posed())
+    errors = refusal(found.error), refusal(plain.error)
+    must(errors[0] == errors[1], program, "how an op is posed changes the error", *errors)
+    pairs = [(results(found.log), results(plain.log)), (found.leaves, plain.leaves)]
+    for pair in pairs:
+        told = difference(*pair)
+        must(close(*pair, 1e-9), program, "how an op is posed changes what comes out", *told)
+    return "posed plainly"
+
+
 def acts(event: Any, acting: set[str]) -> bool:
     return len(event) > 2 and event[1] in acting
 
@@ -236,6 +257,9 @@ def changes_gradients(hook: Hook) -> bool:
 def check(program: Program, torch: Any = None) -> Counter[str]:
     """All oracles. Returns what each made of the program, and the features that ran."""
     told = [check_observers(program), check_edits(program), check_differences(program)]
+    told += [check_posing(program)]
     told += [check_torch(program, torch)] if torch is not None else []
     features = {f for step in program.every() for f in step.features}
+    if "create_graph" in features:
+        features |= {f"op {step.name}: create_graph" for step in program.operations()}
     return Counter([*[f"oracle: {t}" for t in told], *features])

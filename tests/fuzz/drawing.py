@@ -11,9 +11,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 import gradhook
+from fuzz.operations import POSED, ROWS, SHAPE, OpStep
 from fuzz.program import Block, Hook, Line, ModuleClass, Program, Removal, Step
 
-SHAPE = (2, 3)  # of leaves and of the arguments of modules
+OPS = sorted(ROWS)
+# SHAPE: of leaves, of the arguments of modules, and of what comes of an op of the table
 
 # Texts of operations on {a} and {b}, by what they need: exact ones make whole numbers of whole
 # numbers. True: saves what it reads or makes, which then must not be written.
@@ -144,6 +146,7 @@ class Drawer:
     def step(self, scope: Scope) -> list[Step]:
         kinds = ["compute"] * 4 + ["view"] * 3 + ["write"] * 4 + ["hook"] * 4 + ["block", "removal"]
         kinds += ["call"] * (5 if scope.modules else 0)
+        kinds += ["operation"] * (3 if self.arithmetic == "smooth" else 0)
         kind = self.one(kinds)
         return [step for step in getattr(self, kind)(scope) if step is not None]
 
@@ -164,6 +167,17 @@ class Drawer:
         for register in (a, b, made):
             register.memory.saved |= saves
         return [Line(f"{made.name} = {text.format(a=a.name, b=b.name)}", ("operation",))]
+
+    def operation(self, scope: Scope) -> list[Step]:
+        """An op of the table."""
+        name, a = self.one(OPS), self.one(scope.registers)
+        k = self.draw(st.integers(0, len(ROWS[name]) - 1))
+        posed = tuple(f for f in POSED if self.chance(2))
+        made = self.new(scope, SHAPE)
+        a.memory.saved = made.memory.saved = True
+        step = OpStep(made.name, name, k, a.name, posed)
+        self.smooth = self.smooth and step.smooth
+        return [step]
 
     def view(self, scope: Scope) -> list[Step]:
         a, text = self.one(scope.registers), self.one(VIEWS)

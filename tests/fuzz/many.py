@@ -38,5 +38,6 @@ def checked(count: int, counts: Counter[str], torch: Any = None, seed: int | Non
 
 def table(counts: Counter[str]) -> str:
     """Features and oracles with the number of programs that had them."""
-    names = sorted((n for n in counts if n != "programs"), key=lambda n: ("oracle" in n, n))
+    told = (n for n in counts if n != "programs" and not n.startswith("op "))
+    names = sorted(told, key=lambda n: ("oracle" in n, n))
     return "\n".join(f"{name:48} {counts[name]:7}" for name in names)

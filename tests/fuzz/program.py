@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from fuzz.operations import OpStep
+
 OBSERVING = ("observe", "remove")  # actions that change no gradient
 
 
@@ -78,7 +80,7 @@ class Block:
         return [f"with {self.opening}:", *indented(self.body)]
 
 
-Step = Line | Hook | Removal | Block
+Step = Line | Hook | Removal | Block | OpStep
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,17 @@ class Program:
             if isinstance(step, Hook | Removal):
                 return None if step.handle in gone else step
             return step.body if isinstance(step, Block) and step.observing else step
+
+        return self.changed(change)
+
+    def operations(self) -> list[OpStep]:
+        return [step for step in self.every() if isinstance(step, OpStep)]
+
+    def plainly_posed(self) -> Program:
+        """With the ops of the table posed without features."""
+
+        def change(step: Step) -> Step:
+            return replace(step, posed=()) if isinstance(step, OpStep) else step
 
         return self.changed(change)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fuzz.operations import pose
+
 # A kind of hook: how it is registered, and which of its arguments is a gradient (or value) that its
 # result replaces; the others are only seen.
 KINDS: dict[str, tuple[str, int]] = {
@@ -83,6 +85,15 @@ class Run:
 
     def constant(self, values: Any) -> Any:
         return self.lib.tensor(values, dtype=self.lib.float64)
+
+    def op(self, name: str, row: int, register: Any, features: list[str]) -> Any:
+        """An op of the table on the arrays of a row, moved by a register."""
+
+        def watch(t: Any) -> None:
+            if t is not None and t.requires_grad:
+                t.register_hook(lambda g: self.log.append(("tensor", f"op {name}", plain(g))))
+
+        return pose(self.lib, name, row, register, features, watch)
 
     # ---- hooks
 
@@ -240,8 +251,9 @@ def plain(value: Any) -> Any:
         return None
     if isinstance(value, list | tuple):
         return tuple(map(plain, value))
-    found = value.detach().tolist()
-    return found if bool((value.detach().abs() > ZERO).any()) else None
+    value = value.detach()
+    found = (value.resolve_conj() if hasattr(value, "resolve_conj") else value).tolist()
+    return found if bool((value.abs() > ZERO).any()) else None
 
 
 def outcome(text: str, lib: Any, **options: Any) -> tuple[Outcome, Run]:

@@ -24,6 +24,7 @@ TESTS = [  # in this order: once a second device is in use, streams wait for mor
     "tests/device/test_streams.py",
     "tests/device/test_waits.py",
     "tests/device/test_offloading.py",
+    "tests/device/test_batches_to_device.py",
     "tests/device/test_two_devices.py",
     "tests/device/test_transfers.py",
     "tests/test_host_hooks.py",

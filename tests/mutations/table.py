@@ -16,7 +16,13 @@ ORDERING = {
 }  # fmt: skip
 RECORDS = {"record", "record_event"}  # within an expression: an event that marks nothing
 QUESTIONS = {"query", "done"}  # whether something is over: always yes
-PLACES = {"module.cuda.Device", "array.device", "source"}  # `with` one: stay on the current device
+PLACES = {
+    "module.cuda.Device",
+    "array.device",
+    "self.place",
+    "source",
+    "stream.place",
+}  # `with` one: stay on the current device
 NOWHERE = '__import__("contextlib").nullcontext()'
 FILES = {
     "gradhook/streams.py": "Event()",
@@ -107,6 +113,18 @@ LISTED = [
         "    owner.streams.add(stream)\n",
         "    owner.streams = {stream}\n",
         "an array is kept for every stream",
+    ),
+    (
+        "gradhook/streams.py",
+        "        return guarded(self._array, stream) if self._array.nbytes else self._array",
+        "        return self._array",
+        "an upload's memory is kept for the stream that took it",
+    ),
+    (
+        "gradhook/streams.py",
+        "        with side:\n            self._array",
+        "        with side.place:\n            self._array",
+        "an upload lies in memory of the side stream",
     ),
     (
         "gradhook/storage.py",

@@ -23,6 +23,7 @@ class Case:
     complexes: also with an imaginary part added to the floating inputs. second: gradgradcheck too.
     before: what the inputs go through first where gradients are checked, e.g. made Hermitian.
     after: what of the result is looked at there, e.g. vectors' absolute values.
+    adjoint: how well <vjp(g), t> and <g, jvp(t)> agree, relative.
     reference: the expected result from the same arrays and attributes, None: gradients only.
     """
 
@@ -33,6 +34,7 @@ class Case:
     second: bool = True
     constant: tuple[int, ...] = ()
     tolerance: float = 1e-5
+    adjoint: float = 1e-10
     before: Callable[..., Any] | None = None
     after: Callable[..., Any] | None = None
 

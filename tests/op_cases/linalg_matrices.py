@@ -79,6 +79,14 @@ def series(x):
     return found
 
 
+def solve_triangle(a, b, upper, left=True, unitriangular=False):
+    """By the inverse of the triangle."""
+    part = np.triu(a) if upper else np.tril(a)
+    if unitriangular:
+        part = part - part * np.eye(a.shape[-1]) + np.eye(a.shape[-1])
+    return np.linalg.inv(part) @ b if left else b @ np.linalg.inv(part)
+
+
 def cofactors(x):
     """By minors, one matrix."""
     minors = [
@@ -92,11 +100,18 @@ ROWS = {
         case(A, B, ref=lambda a, b: np.linalg.inv(a) @ b, complexes=True),
         case(np.zeros((0, 0)), np.zeros((0, 2)), ref=lambda a, b: b),
     ],
+    "solve_triangle": [
+        case(POSITIVE, B, upper=False, complexes=True, ref=solve_triangle),
+        case(POSITIVE, B.mT, upper=True, left=False, unitriangular=True, ref=solve_triangle),
+    ],
+    "lu_upper": case(TALL, ref=lambda x: np.triu(x[:, :3]), complexes=True),
     "inv": case(A, ref=lambda x: np.linalg.solve(x, np.eye(3)), complexes=True),
     "nudged": case(A, ref=lambda x: x, complexes=True),
     "cofactor": [
         case(A[0], ref=cofactors, complexes=True),
-        case(SINGULAR3, second=False, ref=cofactors, tolerance=1e-4),
+        case(  # to half the digits, see cofactor_vjp
+            SINGULAR3, second=False, ref=cofactors, tolerance=1e-4, adjoint=1e-8
+        ),
         case(np.zeros((3, 3)), ref=cofactors, tolerance=1e-4),
     ],
     "det": [

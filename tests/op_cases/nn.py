@@ -130,6 +130,8 @@ X, T = normal(4, 3), np.array([2, 0, 1, 2])
 IMAGE, FILTERS = normal(2, 4, 5, 6), normal(6, 2, 2, 3, seed=9)
 GEOMETRY = dict(stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2)
 GRAD = normal(2, 6, 3, 6, seed=10)
+LITTLE, LITTLE_FILTERS = normal(1, 4, 3, 2), normal(4, 2, 2, 2, seed=9)
+LITTLE_GRAD = normal(1, 4, 2, 4, seed=10)
 SMALL, SMALL_FILTERS = normal(1, 2, 4, 3), normal(2, 1, 2, 2, seed=9)
 ROWS_OF = normal(4, 3, seed=11)
 INDEX = np.array([[1, 3, 1], [0, 2, 3]])
@@ -158,17 +160,20 @@ ROWS = {
     ),
     "linear_bias": case(normal(2, 5, 4), ref=lambda g: g.sum((0, 1)), complexes=True),
     "convolution": [
-        case(IMAGE, FILTERS, normal(6, seed=3), ref=convolve, second=False, **GEOMETRY),
+        case(IMAGE, FILTERS, normal(6, seed=3), ref=convolve, second=False, **GEOMETRY),  # slow
+        case(LITTLE, LITTLE_FILTERS, normal(4, seed=3), ref=convolve, **GEOMETRY),
         case(SMALL, SMALL_FILTERS, normal(2), ref=convolve, groups=2, padding=1),
         case(normal(2, 2, 5), normal(3, 2, 2), None, ref=convolve, stride=2),
         case(normal(1, 1, 2, 3, 2), normal(2, 1, 2, 2, 1), normal(2), ref=convolve),
     ],
     "convolution_input": [
         case(GRAD, FILTERS, ref=convolve_input, shape=IMAGE.shape, second=False, **GEOMETRY),
+        case(LITTLE_GRAD, LITTLE_FILTERS, ref=convolve_input, shape=LITTLE.shape, **GEOMETRY),
         case(normal(1, 2, 3, 2), SMALL_FILTERS, ref=convolve_input, shape=SMALL.shape, groups=2),
     ],
     "convolution_weight": [
         case(GRAD, IMAGE, ref=convolve_weight, shape=FILTERS.shape, second=False, **GEOMETRY),
+        case(LITTLE_GRAD, LITTLE, ref=convolve_weight, shape=LITTLE_FILTERS.shape, **GEOMETRY),
         case(normal(1, 2, 3, 2), SMALL, ref=convolve_weight, shape=SMALL_FILTERS.shape, groups=2),
     ],
     "max_pool": [
@@ -232,6 +237,17 @@ ROWS = {
         case(normal(4, 5), None, None, axis=(-1,), eps=1e-3, ref=layer_norm),
         case(normal(2, 3, 4), positive(3, 4), None, axis=(-2, -1), eps=1e-3, ref=layer_norm),
     ],
+    "running_moments": case(
+        normal(4, 3, 2),
+        normal(3, seed=8),
+        positive(3),
+        axis=(0, 2),
+        momentum=0.2,
+        ref=lambda x, mean, var, axis, momentum: (
+            0.8 * mean + 0.2 * x.mean((0, 2)),
+            0.8 * var + 0.2 * x.var((0, 2), ddof=1),
+        ),
+    ),
     "batch_norm": case(
         normal(4, 3, 2), positive(3, 1), normal(3, 1), axis=(0, 2), eps=1e-3, ref=layer_norm
     ),

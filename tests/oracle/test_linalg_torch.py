@@ -124,4 +124,29 @@ def test_functions_of_two_matrices_are_pytorchs(name, dtype):
 
 def test_every_function_of_torch_linalg_is_there():
     lacking = {n for n in dir(torch.linalg) if n[0] != "_"} - set(dir(gradhook.linalg))
-    assert lacking == {"common_notes", "ldl_factor", "ldl_factor_ex", "ldl_solve"}
+    assert lacking == {"common_notes"}
+
+
+TOLERANCES = {
+    "none": lambda P: {},
+    "absolute 0": lambda P: {"atol": 0.0},
+    "absolute": lambda P: {"atol": 1e-2},
+    "absolute of each": lambda P: {"atol": P.tensor([0.0, 1e-2])},
+    "both": lambda P: {"atol": P.tensor([0.0, 1e-2]), "rtol": P.tensor(0.5)},
+    "relative of each": lambda P: {"rtol": P.tensor([0.0, 1e-2])},
+    "older": lambda P: {"tol": 0.0},
+}
+
+
+@pytest.mark.parametrize("name", TOLERANCES)
+def test_a_tolerance_counts_singular_values_as_pytorch_does(name):
+    one = np.diag([1.0, 1e-20, 1e-3, 0.0])
+    for P in (torch, gradhook):
+        a, options = P.tensor(np.stack([one, one])), TOLERANCES[name](P)
+        found = [P.linalg.matrix_rank(a, **options).tolist()]
+        if "tol" not in options:
+            found.append(P.linalg.pinv(a, **options).sum((1, 2)).tolist())
+        if P is torch:
+            expected = found
+    assert found[0] == expected[0]
+    assert found[1:] == [pytest.approx(e) for e in expected[1:]]

@@ -42,9 +42,11 @@ from gradhook.nn.functional.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from gradhook.nn.functional.ctc import ctc_loss
 from gradhook.nn.functional.distance import (
     cosine_similarity,
     pairwise_distance,
+    pdist,
 )
 from gradhook.nn.functional.dropout import (
     alpha_dropout,
@@ -57,11 +59,18 @@ from gradhook.nn.functional.dropout import (
 from gradhook.nn.functional.embedding import embedding, one_hot
 from gradhook.nn.functional.embedding_bag import embedding_bag
 from gradhook.nn.functional.fold import fold, unfold
+from gradhook.nn.functional.fractional_pool import (
+    fractional_max_pool2d,
+    fractional_max_pool3d,
+)
+from gradhook.nn.functional.grid import affine_grid, grid_sample
+from gradhook.nn.functional.gumbel import gumbel_softmax
 from gradhook.nn.functional.likelihood_loss import (
     gaussian_nll_loss,
     multilabel_soft_margin_loss,
     poisson_nll_loss,
 )
+from gradhook.nn.functional.linear_cross_entropy import linear_cross_entropy
 from gradhook.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -113,7 +122,12 @@ from gradhook.nn.functional.power_pool import (
     lp_pool2d,
     lp_pool3d,
 )
-from gradhook.nn.functional.resample import interpolate
+from gradhook.nn.functional.resample import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 from gradhook.nn.functional.shrinkage import (
     hardshrink,
     softshrink,
@@ -126,6 +140,7 @@ from gradhook.nn.functional.shuffle import (
     pixel_unshuffle,
 )
 from gradhook.nn.functional.unpool import max_unpool1d, max_unpool2d, max_unpool3d
+from gradhook.ops.documentation import sourced
 from gradhook.tensor import Tensor
 
 __all__ = [
@@ -135,6 +150,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -154,6 +170,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -163,9 +180,13 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "glu",
+    "grid_sample",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -178,6 +199,7 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -202,6 +224,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
@@ -227,11 +250,15 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 # The table's functions fill in what is not written by hand here: gelu, linear, prelu, ...
 _generated = {k: f for k, f in table_functions("nn.functional").items() if k not in __all__}
 globals().update(_generated)
+sourced(((name, globals()[name]) for name in __all__), "nn.functional.")
 __all__ += sorted(_generated)
 
 if TYPE_CHECKING:

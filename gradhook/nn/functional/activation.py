@@ -34,46 +34,54 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu_(input: Tensor) -> Tensor:
-    """relu in place."""
+    """relu in place. input: any shape, real. Result: as input."""
     return input.relu_()
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6). input: any shape, real. Result: as input."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """x cut to [min_val, max_val]. Errors: ValueError unless min_val <= max_val."""
+    """x cut to [min_val, max_val]. Errors: ValueError unless min_val <= max_val.
+
+    input: any shape, real. Result: as input.
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return maybe_in_place(xp.hardtanh, input, inplace, low=min_val, high=max_val)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x). input: any shape, floating or complex. Result: as input."""
     return maybe_in_place(xp.silu, input, inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)). input: any shape, floating. Result: as input."""
     return maybe_in_place(lambda x: x * xp.tanh(xp.softplus(x)), input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where x > 0, negative_slope * x elsewhere."""
+    """x where x > 0, negative_slope * x elsewhere. input: any shape, floating. Result: as input."""
     return maybe_in_place(xp.leaky_relu, input, inplace, negative_slope=negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where x > 0, alpha * (exp(x) - 1) elsewhere."""
+    """x where x > 0, alpha * (exp(x) - 1) elsewhere.
+
+    input: any shape, floating. Result: as input.
+    """
     return maybe_in_place(xp.elu, input, inplace, alpha=alpha)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere. Errors: RuntimeError for alpha 0.
+
+    input: any shape, floating. Result: as input.
 
     Source: arXiv:1704.07483.
     """
@@ -86,6 +94,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale * elu(x, alpha), with the numbers that keep mean 0 and variance 1.
+
+    input: any shape, floating. Result: as input.
 
     Source: arXiv:1706.02515.
     """
@@ -116,7 +126,7 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """x where x > 0, slope * x elsewhere; the slope is drawn from [lower, upper) for every element
-    in training, and their middle otherwise.
+    in training, and their middle otherwise. input: any shape, floating. Result: as input.
 
     Errors: RuntimeError unless lower <= upper. Source: arXiv:1505.00853.
     """
@@ -133,6 +143,8 @@ def rrelu(
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), a and b being the halves of input along dim.
 
+    Floating.
+
     Errors: RuntimeError for an odd size or no dimension. Source: arXiv:1612.08083.
     """
     if input._a.ndim == 0:
@@ -146,27 +158,30 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta * x)) / beta, x itself where beta * x > threshold."""
+    """log(1 + exp(beta * x)) / beta, x itself where beta * x > threshold.
+
+    input: any shape, floating. Result: as input.
+    """
     return xp.softplus(input, beta=beta, threshold=threshold)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x)), stable for every x."""
+    """log(sigmoid(x)), stable for every x. input: any shape, floating. Result: as input."""
     return -xp.softplus(-input, threshold=math.inf)
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + abs(x))."""
+    """x / (1 + abs(x)). input: any shape, floating or complex. Result: as input."""
     return input / (1 + xp.absolute(input))
 
 
 def tanh(input: Tensor) -> Tensor:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent. input: any shape, floating or complex. Result: as input."""
     return xp.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)). input: any shape, floating or complex. Result: as input."""
     return xp.sigmoid(input)
 
 
@@ -196,7 +211,7 @@ def softmax(
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """softmax(-x)."""
+    """softmax(-x). input: any shape, floating. Result: as input."""
     dim = _softmax_dim("softmin", input._a.ndim, dim)
     return xp.softmax(_cast(-input, dtype), axis=dim)
 

@@ -10,6 +10,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """y_o = input1 @ weight[o] @ input2 + bias_o.
 
     input1: (..., m), input2: (..., n), weight: (out, m, n), bias: (out,). Result: (..., out).
+    Floating.
     Errors: RuntimeError for sizes that do not fit.
     """
     _check(input1, input2, weight, bias)

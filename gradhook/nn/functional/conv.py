@@ -142,6 +142,7 @@ def conv1d(
     """Cross-correlation over one axis.
 
     input: (batch, in, length) or without batch, weight: (out, in/groups, k).
+    Floating, complex or integer.
     """
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -160,7 +161,7 @@ def conv2d(
     input: (batch, in, h, w) or without batch, weight: (out, in/groups, kh, kw).
 
     stride, padding, dilation: a number or one an axis; padding also "same" or "valid". bias: (out,)
-    or None. Errors: RuntimeError with PyTorch's texts.
+    or None. Errors: RuntimeError with PyTorch's texts. Floating, complex or integer.
     """
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -174,7 +175,10 @@ def conv3d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation over three axes, as conv2d."""
+    """Cross-correlation over three axes, as conv2d.
+
+    input: (batch, in, d, h, w) or without batch, weight: (out, in/groups, kd, kh, kw), one dtype.
+    """
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -243,7 +247,10 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Transposed convolution over one axis, as conv_transpose2d."""
+    """Transposed convolution over one axis, as conv_transpose2d.
+
+    input: (batch, in, length) or without batch, weight: (in, out/groups, k), one dtype.
+    """
     return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -259,7 +266,7 @@ def conv_transpose2d(
 ) -> Tensor:
     """Transposed convolution over two axes.
 
-    input: (batch, in, h, w) or without batch, weight: (in, out/groups, kh, kw).
+    input: (batch, in, h, w) or without batch, weight: (in, out/groups, kh, kw). One dtype.
     """
     return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -274,5 +281,8 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """Transposed convolution over three axes, as conv_transpose2d."""
+    """Transposed convolution over three axes, as conv_transpose2d.
+
+    input: (batch, in, d, h, w) or without batch, weight: (in, out/groups, kd, kh, kw), one dtype.
+    """
     return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

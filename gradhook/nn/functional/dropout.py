@@ -46,7 +46,7 @@ def dropout1d(
 ) -> Tensor:
     """Whole channels are 0 with probability p.
 
-    input: (batch, channels, length) or without batch.
+    input: (batch, channels, length) or without batch. Floating or complex.
     """
     return _channels(input, p, training, inplace, input._a.ndim - 1)
 
@@ -54,7 +54,10 @@ def dropout1d(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Whole channels are 0 with probability p. input: (batch, channels, h, w)."""
+    """Whole channels are 0 with probability p. input: (batch, channels, h, w).
+
+    Floating or complex.
+    """
     return _channels(input, p, training, inplace, 2)
 
 
@@ -63,7 +66,7 @@ def dropout3d(
 ) -> Tensor:
     """Whole channels are 0 with probability p.
 
-    input: (batch, channels, d, h, w) or without batch.
+    input: (batch, channels, d, h, w) or without batch. Floating or complex.
     """
     return _channels(input, p, training, inplace, input._a.ndim - 3)
 

@@ -77,7 +77,7 @@ def unfold(
     """Every sliding block as a column. input: (batch, channels, h, w) or without batch.
 
     Result: (batch, channels * kernel elements, blocks). Errors: RuntimeError for sizes that do not
-    fit. Source: torch.nn.functional.unfold.
+    fit. Floating or complex. Source: torch.nn.functional.unfold.
     """
     blocks = Blocks(kernel_size, dilation, padding, stride)
     if input._a.ndim not in (3, 4) or 0 in input._a.shape[-3:]:
@@ -115,7 +115,7 @@ def fold(
     """The sum of sliding blocks laid back where unfold took them.
 
     input: (batch, channels * kernel elements, blocks) or without batch. Result: (batch, channels,
-    *output_size). Errors: RuntimeError for sizes that do not fit.
+    *output_size). Errors: RuntimeError for sizes that do not fit. Floating or complex.
     Source: torch.nn.functional.fold.
     """
     plane = _pair("output_size", output_size)

@@ -26,7 +26,7 @@ def poisson_nll_loss(
 ) -> Tensor:
     """exp(input) - target * input, or input - target * log(input + eps) when input is no logarithm.
 
-    full: with Stirling's term for target > 1. Shapes broadcast.
+    full: with Stirling's term for target > 1. Shapes broadcast. Floating.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if log_input:
@@ -50,7 +50,7 @@ def gaussian_nll_loss(
     """(log(var) + (input - target) ** 2 / var) / 2, var at least eps; its gradient passes there.
 
     var: as input, with 1 for one of its axes or without its last one, or a number. full: with the
-    constant. Errors: ValueError for other shapes and (on the CPU) a negative var.
+    constant. Errors: ValueError for other shapes and (on the CPU) a negative var. Floating.
     """
     if not isinstance(var, Tensor):
         var = creation.full_like(input, float(var)) if var >= 0 else creation.tensor(float(var))
@@ -92,7 +92,7 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over classes of the cross entropy of sigmoid(input) with target in [0, 1].
 
-    input, target: (batch, classes) or (classes,); weight: (classes,).
+    input, target: (batch, classes) or (classes,); weight: (classes,). Floating.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))

@@ -41,6 +41,16 @@ def reduce_loss(losses: Tensor, reduction: str) -> Tensor:
     return xp.sum(losses) if reduction == "sum" else losses
 
 
+def _weighted(losses: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """losses times weight, reduced; the mean divides by the sum of weight."""
+    if weight is None:
+        return reduce_loss(losses, reduction)
+    losses = losses * weight
+    if reduction == "mean":
+        return xp.sum(losses) / xp.sum(weight)
+    return reduce_loss(losses, reduction)
+
+
 def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input._a.shape != target._a.shape:
         warnings.warn(
@@ -59,16 +69,11 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """(input - target) ** 2, times weight. Shapes broadcast, with a warning when they differ."""
+    """(input - target) ** 2, times weight; floating. Shapes broadcast, warning if they differ."""
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_sizes("mse_loss", input, target)
     losses = xp.squared_error(input, target)
-    if weight is None:
-        return reduce_loss(losses, reduction)
-    losses = losses * weight
-    return (
-        xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
-    )
+    return _weighted(losses, weight, reduction)
 
 
 def l1_loss(
@@ -79,27 +84,20 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """abs(input - target), times weight. Shapes broadcast, with a warning when they differ."""
+    """abs(input - target), times weight; floating. Shapes broadcast, warning if they differ."""
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_sizes("l1_loss", input, target)
     losses = xp.absolute(xp.subtract(input, target))
-    if weight is None:
-        return reduce_loss(losses, reduction)
-    losses = losses * weight
-    return (
-        xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
-    )
+    return _weighted(losses, weight, reduction)
 
 
 def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
-    """0.5 * d ** 2 / beta where d = abs(input - target) < beta, d - 0.5 * beta elsewhere."""
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """d ** 2 / (2 beta) where d = |input - target| < beta, else d - beta / 2. Shapes broadcast,
+    floating. Errors: RuntimeError for beta below 0.
+    """
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
@@ -111,13 +109,13 @@ def smooth_l1_loss(
 
 
 def huber_loss(
-    input: Tensor,
-    target: Tensor,
-    reduction: str = "mean",
-    delta: float = 1.0,
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
-) -> Tensor:
-    """0.5 * d ** 2 where d = abs(input - target) < delta, delta * (d - 0.5 * delta) elsewhere."""
+) -> Tensor:  # fmt: skip
+    """d ** 2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2).
+
+    Shapes broadcast, floating. Errors: RuntimeError for delta up to 0, TypeError for no number.
+    """
     if not isinstance(delta, (int, float)):
         raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     if delta <= 0:
@@ -125,12 +123,7 @@ def huber_loss(
     reduction = reduction_of(None, None, reduction)
     d = xp.absolute(xp.subtract(input, target))
     losses = xp.where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
-    if weight is None:
-        return reduce_loss(losses, reduction)
-    losses = losses * weight
-    return (
-        xp.sum(losses) / xp.sum(weight) if reduction == "mean" else reduce_loss(losses, reduction)
-    )
+    return _weighted(losses, weight, reduction)
 
 
 def binary_cross_entropy(
@@ -143,7 +136,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Cross entropy of probabilities.
 
-    input in [0, 1] and target: one shape; weight broadcasts to it.
+    input in [0, 1] and target: one shape; weight broadcasts to it. Floating.
 
     Errors: ValueError when sizes differ, RuntimeError on the CPU for an input outside [0, 1].
     """
@@ -171,7 +164,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """Cross entropy of sigmoid(input), stable for every input.
 
-    pos_weight: multiplies the positive part.
+    pos_weight: multiplies the positive part. input, target: one shape, floating.
 
     Errors: ValueError when the sizes of input and target differ.
     """
@@ -197,7 +190,7 @@ def kl_div(
 ) -> Tensor:
     """target * (log(target) - input), input being log-probabilities.
 
-    reduction: also "batchmean".
+    reduction: also "batchmean". Shapes broadcast; floating.
     """
     if log_target:
         losses = xp.exp(target) * (target - input)
@@ -236,15 +229,15 @@ def check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
     a, t = input._a, target._a
     if a.ndim == 0:
         raise RuntimeError("input tensor should be 1D or more, found a 0-d tensor")
+    if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({a.shape[0]}) to match target batch_size ({t.shape[0]})."
+        )
     if t.dtype.kind not in "iu":
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {target.dtype.title}"
         )
     axis = 0 if a.ndim == 1 else 1
-    if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:
-        raise ValueError(
-            f"Expected input batch_size ({a.shape[0]}) to match target batch_size ({t.shape[0]})."
-        )
     expected = a.shape[:axis] + a.shape[axis + 1 :]
     if t.shape != expected:
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(t.shape)}")
@@ -276,7 +269,7 @@ def nll_loss(
 
     input: log-probabilities, (classes,) or (batch, classes, ...); target: class indices; weight:
     (classes,). Errors: IndexError for a target that is no class (on the CPU), ValueError and
-    RuntimeError for shapes.
+    RuntimeError for shapes. Floating.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     classes = check_classes(input, target, weight)

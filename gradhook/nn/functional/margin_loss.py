@@ -30,6 +30,8 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(margin - target * (input1 - input2), 0); target: 1 or -1. Shapes broadcast.
 
+    Floating.
+
     Errors: RuntimeError unless all have one number of dimensions.
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -49,7 +51,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """input where target is 1, max(margin - input, 0) where it is -1. One shape."""
+    """input where target is 1, max(margin - input, 0) where it is -1. One shape. Floating."""
     reduction = reduction_of(size_average, reduce, reduction)
     far = xp.masked_fill(_above(margin - input), target == 1, value=0)
     return reduce_loss(far + xp.masked_fill(input, target == -1, value=0), reduction)
@@ -62,7 +64,7 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-target * input)); target: 1 or -1. Shapes broadcast."""
+    """log(1 + exp(-target * input)); target: 1 or -1. Shapes broadcast. Floating."""
     reduction = reduction_of(size_average, reduce, reduction)
     return reduce_loss(xp.softplus(-target * input, threshold=float("inf")), reduction)
 
@@ -79,7 +81,7 @@ def cosine_embedding_loss(
     """1 - cosine where target is 1, max(cosine - margin, 0) where it is -1.
 
     input1, input2: (batch, features), target: (batch,), or all without the batch axis. Errors:
-    RuntimeError for other dimensions.
+    RuntimeError for other dimensions. Floating.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     ndim = target._a.ndim
@@ -202,7 +204,7 @@ def triplet_margin_loss(
     """max(margin + d(anchor, positive) - d(anchor, negative), 0), d being pairwise_distance.
 
     swap: d(positive, negative) counts where it is smaller. Errors: ValueError unless margin > 0,
-    RuntimeError for dimensions that differ.
+    RuntimeError for dimensions that differ. Floating.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     return triplet_margin_with_distance_loss(
@@ -226,7 +228,11 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss with a distance of one's own, pairwise_distance by default."""
+    """triplet_margin_loss with a distance of one's own, pairwise_distance by default.
+
+    anchor, positive, negative: shapes that the distance takes, floating.
+    Errors: ValueError for margin up to 0, RuntimeError for other numbers of dimensions.
+    """
     reduction = reduction_of(None, None, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")

@@ -5,6 +5,7 @@ length one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from gradhook import backend, dtypes
@@ -55,7 +56,7 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 
-    weight, bias: normalized_shape.
+    weight, bias: normalized_shape. input: (..., *normalized_shape), floating. Result: as input.
 
     Errors: RuntimeError when the last axes are not normalized_shape.
     """
@@ -71,6 +72,7 @@ def rms_norm(
     """x / sqrt(mean(x * x) + eps) * weight over the last axes.
 
     eps: None means the dtype's epsilon.
+    input: (..., *normalized_shape), floating or complex. Result: as input.
     """
     axis = _trailing(input, normalized_shape, "rms_norm")
     _check_affine("weight", weight, normalized_shape)
@@ -91,16 +93,15 @@ def _update_running(
     input: Tensor, axes: tuple[int, ...], mean: Tensor | None, var: Tensor | None, momentum: float
 ) -> None:
     """Move the running statistics towards this batch's, in place; var is unbiased."""
-    a = input._a
-    count = a.size // max(a.shape[1], 1)
-    for running, batch in (
-        (mean, a.mean(axis=axes)),
-        (var, a.var(axis=axes) * (count / max(count - 1, 1))),
-    ):
-        if running is not None:
-            running._a *= 1 - momentum
-            running._a += (batch * momentum).astype(running._a.dtype)
-            bump(running)
+    given = [t for t in (mean, var) if t is not None]
+    if not given:
+        return
+    first, second = given[0], given[-1]
+    moved = xp.running_moments(input, first, second, axis=axes, momentum=momentum)
+    for statistic, new in zip((mean, var), moved, strict=True):
+        if statistic is not None:
+            statistic._a[...] = new._a
+            bump(statistic)
 
 
 def batch_norm(
@@ -118,7 +119,7 @@ def batch_norm(
 
     training: use the batch's and move the running ones by momentum. weight, bias and statistics:
     (channels,). Errors: ValueError for one value a channel or eps <= 0 in training; RuntimeError
-    without statistics in evaluation.
+    without statistics in evaluation. Floating.
     """
     a = input._a
     ndim = a.ndim
@@ -152,7 +153,8 @@ def group_norm(
 ) -> Tensor:
     """Normalise num_groups groups of channels of every sample. input: (batch, channels, ...).
 
-    Errors: RuntimeError unless num_groups divides the channels.
+    Floating; weight, bias: (channels,). Errors: RuntimeError unless num_groups divides the
+    channels, and for a weight or bias of another shape.
     """
     shape = tuple(input._a.shape)
     if len(shape) < 2:
@@ -164,12 +166,16 @@ def group_norm(
             "Expected number of channels in input to be divisible by num_groups, but got input of "
             f"shape {list(shape)} and num_groups={num_groups}"
         )
-    grouped = xp.reshape(
-        input, shape=(shape[0], num_groups, input._a.size // max(shape[0] * num_groups, 1))
-    )
-    out = xp.reshape(xp.layer_norm(grouped, None, None, axis=(-1,), eps=eps), shape=shape)
-    out = out if weight is None else out * _per_channel(weight, len(shape))
-    return out if bias is None else out + _per_channel(bias, len(shape))
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and p._a.shape != shape[1:2]:
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {list(p._a.shape)} and input of shape {list(shape)}"
+            )
+    apart = (num_groups, shape[1] // num_groups)
+    grouped = xp.reshape(input, shape=(shape[0], *apart, prod(shape[2:])))
+    scale, shift = (None if p is None else xp.reshape(p, shape=(*apart, 1)) for p in (weight, bias))
+    return xp.reshape(xp.layer_norm(grouped, scale, shift, axis=(-2, -1), eps=eps), shape=shape)
 
 
 def instance_norm(
@@ -184,7 +190,8 @@ def instance_norm(
 ) -> Tensor:
     """Normalise every channel of every sample by its own statistics.
 
-    input: (batch, channels, ...).
+    input: (batch, channels, ...). Floating.
+    Errors: ValueError for one element a channel in training.
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
@@ -214,7 +221,7 @@ def normalize(
 ) -> Tensor:
     """input / max(norm, eps), norm being the p-norm over dim.
 
-    out: where to put the result, without gradient.
+    out: where to put the result, without gradient. Floating or complex.
     """
     norm = xp.vector_norm(input, ord=p, axis=dim, keepdims=True)
     result: Tensor = input / xp.maximum(norm, eps)

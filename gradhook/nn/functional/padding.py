@@ -19,7 +19,7 @@ def pad(
     before, ...
 
     mode: "constant" (any axes; negative numbers crop), "reflect", "replicate" or "circular" (the
-    last axes of an input with one or two more). value: the constant, 0 by default.
+    last axes of an input with one or two more). value: the constant, 0 by default. Any dtype.
     Errors: RuntimeError, NotImplementedError.
     """
     pads = tuple(int(p) for p in pad)

@@ -90,7 +90,10 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The maximum of windows over the last axis, as max_pool2d."""
+    """The maximum of windows over the last axis, as max_pool2d.
+
+    input: (batch, channels, length) or without batch, real.
+    """
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -122,7 +125,10 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The maximum of windows over the last three axes, as max_pool2d."""
+    """The maximum of windows over the last three axes, as max_pool2d.
+
+    input: (batch, channels, d, h, w) or without batch, real.
+    """
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -159,7 +165,10 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of windows over the last axis, as avg_pool2d."""
+    """The mean of windows over the last axis, as avg_pool2d.
+
+    input: (batch, channels, length) or without batch, real.
+    """
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -193,7 +202,10 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of windows over the last three axes, as avg_pool2d."""
+    """The mean of windows over the last three axes, as avg_pool2d.
+
+    input: (batch, channels, d, h, w) or without batch, real.
+    """
     return _avg_pool(
         3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -247,15 +259,24 @@ def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over the last axis in output_size windows that cover it."""
+    """Means over the last axis in output_size windows that cover it.
+
+    input: (batch, channels, length) or without batch, floating.
+    """
     return _adaptive_avg_pool(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over the last two axes in output_size windows that cover them; None keeps an axis."""
+    """Means over the last two axes in output_size windows that cover them; None keeps an axis.
+
+    input: (batch, channels, h, w) or without batch, floating.
+    """
     return _adaptive_avg_pool(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over the last three axes in output_size windows that cover them; None keeps an axis."""
+    """Means over the last three axes in output_size windows that cover them; None keeps an axis.
+
+    input: (batch, channels, d, h, w) or without batch, floating.
+    """
     return _adaptive_avg_pool(3, input, output_size)

@@ -35,21 +35,30 @@ def _lp_pool(
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm, p being norm_type, of windows over the last axis. Source: torch.nn.functional."""
+    """The p-norm, p being norm_type, of windows over the last axis. Source: torch.nn.functional.
+
+    input: (batch, channels, length) or without batch, floating.
+    """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm, p being norm_type, of windows over the last two axes."""
+    """The p-norm, p being norm_type, of windows over the last two axes.
+
+    input: (batch, channels, h, w) or without batch, floating.
+    """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm, p being norm_type, of windows over the last three axes."""
+    """The p-norm, p being norm_type, of windows over the last three axes.
+
+    input: (batch, channels, d, h, w) or without batch, floating.
+    """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -90,7 +99,10 @@ def _adaptive_max_pool(n: int, input: Tensor, output_size: Any, return_indices: 
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over the last axis in output_size windows that cover it, as adaptive_max_pool2d."""
+    """Maxima over the last axis in output_size windows that cover it, as adaptive_max_pool2d.
+
+    input: (batch, channels, length) or without batch, floating.
+    """
     return _adaptive_max_pool(1, input, output_size, return_indices)
 
 
@@ -103,7 +115,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over the last three axes, as adaptive_max_pool2d."""
+    """Maxima over the last three axes, as adaptive_max_pool2d.
+
+    input: (batch, channels, d, h, w) or without batch, floating.
+    """
     return _adaptive_max_pool(3, input, output_size, return_indices)
 
 

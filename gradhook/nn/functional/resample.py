@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def interpolate(
     mode: "nearest", "nearest-exact", "area" (the mean), "linear", "bilinear" or "trilinear" for 1,
     2, 3 spatial axes, "bicubic" for 2.
     align_corners: corner pixels keep their place. Errors: ValueError for wrong arguments,
-    NotImplementedError for another mode.
+    NotImplementedError for another mode. Floating.
     """
     n = input._a.ndim - 2
     if mode not in MODES or antialias:
@@ -158,3 +159,39 @@ def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners
     below, above = _select(x, low, axis), _select(x, high, axis)
     result: Tensor = below + (above - below) * weight
     return result
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=3,
+    )
+
+
+def upsample(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """interpolate, shapes and dtypes as there; warns. Source: torch.nn.functional.upsample."""
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate by "nearest", shapes and dtypes as there; warns.
+
+    Source: torch.nn.functional.upsample_nearest.
+    """
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate by "bilinear" with aligned corners, shapes and dtypes as there; warns. Source:
+    torch.nn.functional.upsample_bilinear.
+    """
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)

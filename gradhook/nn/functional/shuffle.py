@@ -9,6 +9,8 @@ from gradhook.tensor import Tensor
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of `groups` groups dealt out in turn. input: (batch, channels, ...).
 
+    Any dtype.
+
     Errors: RuntimeError unless groups divides the channels. Source: arXiv:1707.01083.
     """
     shape = tuple(input._a.shape)
@@ -44,6 +46,8 @@ def _plane_of(name: str, factor_name: str, input: Tensor, factor: int) -> tuple[
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C * r * r, H, W) as (..., C, H * r, W * r), r being upscale_factor.
 
+    Any dtype.
+
     Errors: RuntimeError unless r * r divides the channels. Source: arXiv:1609.05158.
     """
     r = upscale_factor
@@ -65,6 +69,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., C, H * r, W * r) as (..., C * r * r, H, W), r being downscale_factor.
+
+    Any dtype.
 
     Errors: RuntimeError unless r divides height and width.
     """

@@ -90,7 +90,10 @@ def max_unpool1d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """The inverse of max_pool1d up to what it dropped, as max_unpool2d."""
+    """The inverse of max_pool1d up to what it dropped, as max_unpool2d.
+
+    input, indices: (batch, channels, length) or without batch, floating and int64.
+    """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -119,5 +122,8 @@ def max_unpool3d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """The inverse of max_pool3d up to what it dropped, as max_unpool2d."""
+    """The inverse of max_pool3d up to what it dropped, as max_unpool2d.
+
+    input, indices: (batch, channels, d, h, w) or without batch, floating and int64.
+    """
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

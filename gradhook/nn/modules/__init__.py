@@ -2,6 +2,7 @@
 
 from gradhook.nn import utils as utils
 from gradhook.nn.modules.activation import *
+from gradhook.nn.modules.adaptive import *
 from gradhook.nn.modules.batchnorm import *
 from gradhook.nn.modules.channelshuffle import *
 from gradhook.nn.modules.container import *

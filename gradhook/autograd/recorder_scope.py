@@ -1,0 +1,44 @@
+"""The names that the generated text of recorders uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradhook.autograd import saved
+from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.autograd.graph import TensorMeta, new
+from gradhook.autograd.node_streams import note_stream
+from gradhook.autograd.numbering import numbering
+from gradhook.autograd.watch import watched
+from gradhook.modes import get_modes
+
+OPERANDS = (
+    "array_of", "as_array", "elsewhere", "on_device", "operands", "operator_operands", "recover",
+    "refuse_dtype", "with_number",
+)  # fmt: skip
+
+
+def runtime_scope() -> dict[str, Any]:
+    """The names that generated text uses."""
+    from gradhook.autograd import binding, operands, views
+
+    return {
+        "MODULES": ARRAY_MODULES,
+        "TensorMeta": TensorMeta,
+        "Tensor": binding.Binding.tensor,
+        "get_modes": get_modes,
+        "new": new,
+        "seq": numbering.draw,
+        "make": binding.make,
+        "ndarray": np.ndarray,
+        "F4": np.dtype("f4"),
+        "F8": np.dtype("f8"),
+        "note_stream": note_stream,
+        "mark_inference": binding.mark_inference,
+        "watched": watched,
+        **{n: getattr(operands, n) for n in OPERANDS},
+        **{n: getattr(views, n) for n in ("attach", "derive", "derive_all", "edge_of", "refresh")},
+        **{n: getattr(saved, n) for n in ("save_all", "save_optional")},
+    }

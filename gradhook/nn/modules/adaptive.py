@@ -1,0 +1,3 @@
+"""PyTorch's import path of gradhook.nn.adaptive."""
+
+from gradhook.nn.adaptive import *
