@@ -148,3 +148,35 @@ def test_full_and_legacy_hooks_may_follow_each_other_once_the_table_is_empty():
     ):
         removed(register(nothing))
     assert module._is_full_backward_hook is True
+
+
+@pytest.mark.parametrize("name", ["_forward_hooks", "_backward_hooks", "_backward_pre_hooks"])
+def test_a_module_whose_table_was_deleted_is_called_without_it(name):
+    module, calls = nn.ReLU(), []
+    getattr(module, name).add(lambda *given: calls.append(1))
+    delattr(module, name)
+    module(gradhook.ones(1, requires_grad=True)).sum().backward()
+    assert calls == []
+
+
+def test_forward_hooks_that_came_by_another_table_keep_their_options():
+    source, module, seen = nn.ReLU(), nn.Linear(2, 1), []
+    source.register_forward_hook(
+        lambda m, args, kwargs, out: seen.append(out), with_kwargs=True, always_call=True
+    )
+    module._forward_hooks.update(source._forward_hooks)
+    module(gradhook.ones(1, 2))
+    with pytest.raises(RuntimeError):
+        module(gradhook.ones(1, 3))
+    assert len(seen) == 2 and seen[1] is None
+
+
+def test_backward_hooks_that_came_by_another_table_keep_their_options():
+    source, module, seen = nn.ReLU(), nn.Linear(2, 1), []
+    source.register_full_backward_hook(
+        lambda m, gi, kwargs, go: seen.append((gi, kwargs)), with_kwargs=True
+    )
+    module._backward_hooks.update(source._backward_hooks)
+    module(input=gradhook.ones(1, 2, requires_grad=True)).sum().backward()
+    ((args, kwargs),) = seen
+    assert args == () and kwargs["input"].shape == (1, 2)

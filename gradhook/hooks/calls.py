@@ -16,8 +16,8 @@ from typing import Any
 
 FULL, FORWARD, OTHER = 1, 2, 4
 """Bits of a module's _hook_kinds, which tables of hooks it ever had: full backward hooks and
-pre-hooks, forward hooks (both without options), anything else. With only one of the first two bits
-a call takes a short way."""
+pre-hooks, forward hooks, anything else. With only one of the first two bits, and no options among
+the hooks, a call takes a short way."""
 
 
 class TopCall:

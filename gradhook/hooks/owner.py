@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gradhook.hooks.calls import OTHER
 from gradhook.hooks.registry import Hook, HookTable
 
 
@@ -30,8 +29,8 @@ class LazyTable:
 
     kind: what hooks() calls its hooks, the name of the registering method without "register_" and
     "_hook". turns_on: an attribute and the bit of it that is set then, since whoever holds the
-    table may write to it; a table with flags sets OTHER, too. A dict that is assigned to the name
-    becomes the table; deleting the name forgets it.
+    table may write to it. A dict that is assigned to the name becomes the table; deleting the
+    name forgets it.
     """
 
     name: str
@@ -59,8 +58,7 @@ class LazyTable:
     def _put(self, owner: Any, hooks: Any) -> HookTable:
         table = table_of(hooks)
         if self.turns_on is not None:
-            attribute, bit = self.turns_on
-            turn_on(owner, attribute, bit | OTHER if table.all_flags else bit)
+            turn_on(owner, *self.turns_on)
         owner.__dict__[self.name] = table
         return table
 

@@ -31,13 +31,17 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
     own = self.__dict__
     backward, backward_pre = own.get("_backward_hooks"), own.get("_backward_pre_hooks")
+    flagged = (
+        e.flagged
+        or (backward and backward.all_flags) or (backward_pre and backward_pre.all_flags)
+    )  # fmt: skip
     call: Any
-    if kinds == FULL and (backward or backward_pre) and not (e.active or e.flagged):
+    if kinds == FULL and (backward or backward_pre) and not (flagged or e.active):
         call = ModuleBackwardHookState()
     elif kinds == FORWARD and not e.active:
         call = Call()
     else:
-        kinds, call = OTHER, _new_call(own, backward, backward_pre)
+        kinds, call = OTHER, _new_call(own, backward, backward_pre, flagged)
     here = get_here()
     if here.thread != get_ident():
         here = new_here()
@@ -56,9 +60,11 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             args, kwargs = enter(call, args, kwargs)
             return leave(call, self.forward(*args, **kwargs), args, kwargs)[0]
         if kinds == FORWARD:
-            hooks = own["_forward_hooks"].items_snapshot()
-            output = self.forward(*args, **kwargs)
-            return _run_forward_hooks(call, args, kwargs, output, hooks, set())[0]
+            hooks = own.get("_forward_hooks")
+            if hooks and not hooks.all_flags:
+                entries = hooks.items_snapshot()
+                output = self.forward(*args, **kwargs)
+                return _run_forward_hooks(call, args, kwargs, output, entries, set())[0]
         if e.forward or own.get("_forward_hooks"):
             return _call_with_forward_hooks(call, own, args, kwargs, backward, backward_pre)
         return _call(call, own, args, kwargs, backward, backward_pre, _NONE, None)
@@ -68,17 +74,12 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             top.open = False
 
 
-def _new_call(own: dict[str, Any], backward: Any, backward_pre: Any) -> Any:
+def _new_call(own: dict[str, Any], backward: Any, backward_pre: Any, flagged: Any) -> Any:
     """The record of a call; with state for backward hooks where there are any."""
     e = everywhere
     if not (backward or backward_pre or e.full_backward or e.full_backward_pre):
         return Call()
-    if (
-        e.flagged or "_keeps_io" in own
-        or (backward and backward.all_flags) or (backward_pre and backward_pre.all_flags)
-    ):  # fmt: skip
-        return OptionHookState()
-    return ModuleBackwardHookState()
+    return OptionHookState() if flagged or "_keeps_io" in own else ModuleBackwardHookState()
 
 
 def _entries(shared: HookTable, own: HookTable | None) -> tuple[Entry, ...]:

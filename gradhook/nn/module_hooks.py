@@ -122,10 +122,8 @@ class ModuleHooks(HookOwner, ModuleWalk):
         """The names of the options that are on."""
         if options.get("keep_io"):
             self.__dict__["_keeps_io"] = True
-        found = [name for name, on in options.items() if on]
-        if found:
             turn_on(self, "_hook_kinds", OTHER)
-        return found
+        return [name for name, on in options.items() if on]
 
     def register_forward_pre_hook(
         self,
@@ -217,8 +215,7 @@ class ModuleHooks(HookOwner, ModuleWalk):
         """
         if self._is_full_backward_hook is False:
             raise RuntimeError(MIXED)
-        chosen = dict.fromkeys(full_flags(with_kwargs, when), True)
-        flags = self._flags(keep_io=keep_io, **chosen)
+        flags = self._flags(keep_io=keep_io) + full_flags(with_kwargs, when)
         if is_declared(hook) and (with_kwargs or when != "auto"):
             raise TypeError(
                 f"a device hook runs with the accumulation of grad_input; found {hook!r} with "

@@ -35,9 +35,10 @@ def trained(kind, device, lr, counters=None, dtype="float32"):
 @pytest.mark.parametrize("kind", KINDS.split())
 @pytest.mark.parametrize("lr", [None, "cpu", "cuda"])
 def test_a_step_reads_nothing_wherever_the_learning_rate_is(kind, lr, device_counters):
-    found = trained(kind, "cuda", lr, device_counters)
-    expected = trained(kind, "cpu", lr and "cpu")
-    np.testing.assert_allclose(found, expected, rtol=2e-3 if kind == "Muon" else 2e-5, atol=2e-6)
+    dtype = "float64" if kind == "Muon" else "float32"  # its iterations enlarge what was rounded
+    found = trained(kind, "cuda", lr, device_counters, dtype)
+    expected = trained(kind, "cpu", lr and "cpu", dtype=dtype)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(
