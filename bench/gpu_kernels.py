@@ -74,6 +74,11 @@ def _picks(shape: Shape) -> Array:
     return np.random.default_rng(1).permuted(np.tile(np.arange(shape[1]), (shape[0], 1)), axis=1)
 
 
+def _lines(shape: Shape) -> Array:
+    """Every row once, in a drawn order."""
+    return np.random.default_rng(1).permutation(shape[0])
+
+
 def _logcumsumexp_vjp(shape: Shape, dtype: str) -> Arguments:
     x = normal(shape, dtype, 1)
     out = np.logaddexp.accumulate(x.astype("f8"), axis=-1).astype(dtype)
@@ -111,6 +116,14 @@ SAMPLES: dict[str, Callable[[Shape, str], Arguments]] = {
     "scatter_zeros": lambda s, d: Arguments([normal(s, d), _picks(s)], {"axis": -1, "shape": s}),
     "scatter_add": lambda s, d: Arguments([normal(s, d), _picks(s), normal(s, d, 1)], {"axis": -1}),
     "scatter_rows": lambda s, d: Arguments([normal(s, d), _classes(s)], {"shape": (s[1], s[1])}),
+    "take_index": lambda s, d: Arguments([normal(s, d)], {"index": (_lines(s),)}),
+    "put_index": lambda s, d: Arguments([normal(s, d)], {"index": (_lines(s),), "shape": s}),
+    "clear_index": lambda s, d: Arguments([normal(s, d)], {"index": (_lines(s)[: s[0] // 2],)}),
+    "index_put": lambda s, d: Arguments(
+        [normal(s, d), normal(s, d, 1)], {"index": (_lines(s),), "accumulate": True}
+    ),
+    "index_accumulate": lambda s, d: Arguments([normal(s, d), _lines(s)], {"axis": 0, "shape": s}),
+    "index_add": lambda s, d: Arguments([normal(s, d), _lines(s), normal(s, d, 1)], {"axis": 0}),
     "nll_loss": lambda s, d: Arguments([normal(s, d), _classes(s)], {}),
     "nll_loss_input": lambda s, d: Arguments([normal((), d), _classes(s)], {"shape": s}),
     "cross_entropy": lambda s, d: Arguments([normal(s, d), _classes(s)], {"ignore_index": 3}),
@@ -167,7 +180,9 @@ def on_device(arrays: list[Array]) -> list[Any]:
 
 
 def placed(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes with the places of a sparse matrix on the device."""
+    """The attributes with index arrays, and the places of a sparse matrix, on the device."""
+    if "index" in attributes:
+        return {**attributes, "index": tuple(on_device(attributes["index"]))}
     found = attributes.get("pattern")
     if found is None:
         return attributes

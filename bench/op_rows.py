@@ -35,7 +35,7 @@ from gradhook.ops.table import TABLE, Op
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 LARGE = 100_000
 TARGETS = {"small": 3.0, "large": 1.3}  # gradhook / raw
-COPIES = {"small": 64, "large": 4}  # of the op in one graph: the start of a run is shared
+COPIES = 64  # of the op in one graph: the start of a run is shared
 Array = np.ndarray[Any, Any]
 # Families measured at the small size only: seconds an op, or a kernel as long as its input.
 SLOW = ("linalg", "bessel", "filtering", "signal", "sparse")
@@ -165,38 +165,35 @@ def is_chain(row: Op, sample: Sample) -> bool:
 def raw_step(row: Op, sample: Sample, copies: int) -> Callable[[], list[Any]]:
     """The forward and the formulas on bare arrays, `copies` times; gives the gradients."""
     xp = FORMULA_NAMESPACES[np.ndarray]
-    arrays = list(sample.inputs)
     chain = copies > 1 and is_chain(row, sample)
     places = (0,) if chain else sample.places
-    plan = plan_of(row)
-    mask = sum(1 << k for k, n in enumerate(plan.differentiable) if needed(row, n, places))
-    known = constants(row, sample, places)
     seeds = [
-        np.ones(o.shape, o.dtype) for o in outputs(row.forward(np, *arrays, **sample.attributes))
+        np.ones(o.shape, o.dtype)
+        for o in outputs(row.forward(np, *sample.inputs, **sample.attributes))
     ]
-    calls = [
-        (
-            f.fn,
-            arrays if row.variadic else [known[n] for n in f.of],
-            [bound(row, p, known) for p in f.parameters],
-        )
-        for f in plan.formulas(mask)
+    given = [  # as the recorded side's: no copy finds its inputs in the cache
+        [None if x is None else np.array(x) for x in sample.inputs]
+        for _ in range(1 if chain else copies)
     ]
-    forward, rest, attributes = row.forward, arrays[1:], sample.attributes
+    calls = [formula_calls(row, sample._replace(inputs=tuple(x), places=places)) for x in given]
+    rows = given * copies if chain else given
+    formulas = calls * copies if chain else calls
+    forward, attributes = row.forward, sample.attributes
+    read = {p for f in plan_of(row).formulas(1) for p in f.parameters} if chain else set()
+    keeps_input, keeps_out = not chain or row.inputs[0] in read, not chain or "out" in read
 
     def step() -> list[Any]:
-        kept: list[Any] = []  # as long as a graph keeps them
-        x = arrays[0]
-        for _ in range(copies):
-            out = forward(np, x, *rest, **attributes)
-            kept.append((x, out))
-            if chain:
-                x = out
+        kept: list[Any] = []  # what a graph keeps, and as long
+        out: Any = rows[0][0]
+        for arrays in rows:
+            x = out if chain else arrays[0]
+            out = forward(np, x, *arrays[1:], **attributes)
+            kept.append((x if keeps_input else None, out if keeps_out else None))
         gradient: Any = seeds
         grads: list[Any] = []
         for k in reversed(range(copies)):
             x, out = kept.pop() if chain else kept[k]  # roots stay, a graph's values go
-            for fn, leaves, parameters in calls:
+            for fn, leaves, parameters in formulas[k]:
                 found = fn(xp, *[p(x, out, gradient) for p in parameters])
                 if not chain:
                     grads += [
@@ -205,9 +202,25 @@ def raw_step(row: Op, sample: Sample, copies: int) -> Callable[[], list[Any]]:
                     ]
             if chain:
                 gradient = (found[0] if isinstance(found, tuple) else found,)
-        return list(gradient) if chain else grads
+        return [kept_by(rows[0][0], gradient[0], seeds)] if chain else grads
 
     return step
+
+
+def formula_calls(row: Op, sample: Sample) -> list[tuple[Any, list[Any], list[Any]]]:
+    """Of each formula in use: the function, the inputs it is the gradient of, and what gives its
+    parameters from the first input, the result and the gradients.
+    """
+    plan, known = plan_of(row), constants(row, sample, sample.places)
+    mask = sum(1 << k for k, n in enumerate(plan.differentiable) if needed(row, n, sample.places))
+    return [
+        (
+            f.fn,
+            list(sample.inputs) if row.variadic else [known[n] for n in f.of],
+            [bound(row, p, known) for p in f.parameters],
+        )
+        for f in plan.formulas(mask)
+    ]
 
 
 def kept_by(x: Array, g: Any, seeds: list[Array]) -> Any:
@@ -322,7 +335,7 @@ class Result(NamedTuple):
 
 def measure(name: str, sample: Sample, size: str, rounds: int) -> Result:
     """One op at one size."""
-    copies = COPIES[size]
+    copies = COPIES
     steps = {
         "gradhook": recorded_step(name, sample, copies),
         "raw": raw_step(TABLE[name], sample, copies),

@@ -8,36 +8,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bench import raw
+from bench.step_rows import STEP_ROWS
+from bench.workload import Row, Work, set_parameters
 
 Array = np.ndarray[Any, Any]
-
-
-class Work(NamedTuple):
-    """step: does the work once. values: NumPy arrays that the last step computed, for the tests."""
-
-    step: Callable[[], object]
-    values: Callable[[], list[Array]]
-
-
-class Row(NamedTuple):
-    """build(lib, device="cpu"): the workload over gradhook or torch; raw(xp=numpy): the same
-    arithmetic without autograd.
-
-    target: the largest ratio gradhook / torch on the CPU that is good enough, None where none was
-    set. copied: elements, float32, of the array whose copy is this row's floor; 0: no such floor.
-    """
-
-    name: str
-    target: float | None
-    build: Callable[..., Work]
-    raw: Callable[..., Work]
-    rounds: int = 25
-    copied: int = 0
 
 
 def library(name: str) -> Any:
@@ -182,17 +161,11 @@ def deep(lib: Any, device: str = "cpu", length: int = raw.DEEP) -> Work:
     return Work(step, lambda: [x.grad.cpu().numpy()])
 
 
-def set_parameters(lib: Any, model: Any, arrays: list[Array]) -> None:
-    """Give a model the same float32 parameters in every library."""
-    with lib.no_grad():
-        for parameter, array in zip(model.parameters(), arrays, strict=True):
-            parameter.copy_(lib.from_numpy(array))
-
-
 ROWS = [
     Row("chain of 1000 x (y * a + b), 8 elements", 0.60, chain(False), raw.chain),
     Row("the same, a and b Python numbers", 0.60, chain(True), raw.chain),
     Row("MLP 64-128-128-10 step, batch 32, SGD", 0.65, mlp, raw.mlp),
+    *STEP_ROWS,
     Row("50 Linear(8, 8), no hooks", 0.50, modules(), raw.layers),
     Row("50 Linear(8, 8), a forward hook on each", None, modules("forward"), raw.layers),
     Row(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pictures import save_png
 
 import gradhook as gh
 
@@ -99,13 +100,10 @@ def predicted(position: Array, velocity: Array, mass: Array, steps: int) -> Arra
 
 def draw(path: Path, velocity: Array, mass: Array, distances: list[float]) -> None:
     """Write the picture as PNG, about 1000 x 400 pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from PIL import Image
 
     position, *true = truth()
     figure = Figure(figsize=(10, 4), dpi=100, facecolor="white", layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
     grid = figure.add_gridspec(1, 2, width_ratios=[1.5, 1])
     axes = figure.add_subplot(grid[0])
     later = 5 * STEPS
@@ -133,9 +131,7 @@ def draw(path: Path, velocity: Array, mass: Array, distances: list[float]) -> No
         each.grid(color="#E6E8EB", linewidth=0.7)
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(labelsize=8)
-    canvas.draw()
-    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-    picture.quantize(256, Image.Quantize.MAXCOVERAGE, 3, dither=Image.Dither.NONE).save(path)
+    save_png(figure, path)
 
 
 def main(arguments: list[str] | None = None) -> int:

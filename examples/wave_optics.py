@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pictures import save_png
 
 import gradhook as gh
 
@@ -106,12 +107,9 @@ def retrieve(n: int = 128, steps: int = 250, device: str = "cpu") -> Result:
 
 def draw(path: Path, result: Result) -> None:
     """Write the picture as PNG, about 1150 x 250 pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from PIL import Image
 
     figure = Figure(figsize=(11.5, 2.5), dpi=100, facecolor="white", layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
     grid = figure.add_gridspec(1, 6, width_ratios=[1, 1, 1, 1, 1, 1.5])
     dark = result.aperture <= 0.5
     edge = int(0.13 * len(dark))  # what lies outside the pinhole
@@ -139,9 +137,7 @@ def draw(path: Path, result: Result) -> None:
     axes.grid(axis="y", color="#D9DCE1", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
-    canvas.draw()
-    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-    picture.quantize(256, Image.Quantize.MAXCOVERAGE, 3, dither=Image.Dither.NONE).save(path)
+    save_png(figure, path)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -54,6 +54,7 @@ from gradhook import autograd as autograd, cuda as cuda, nn as nn, optim as opti
 from gradhook import device_hooks as device_hooks, hooks as hooks
 from gradhook import (
     fft as fft,
+    func as func,
     linalg as linalg,
     masked as masked,
     ndimage as ndimage,

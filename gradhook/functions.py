@@ -15,9 +15,11 @@ import gradhook.ops.families  # noqa: F401 - fills the table
 from gradhook import creation, dtypes, indexing, overloads
 from gradhook.autograd import record
 from gradhook.autograd.inplace import inplace
+from gradhook.autograd.op_node import deferred, define
 from gradhook.methods import TensorMethods
 from gradhook.ops.documentation import documented, sourced
 from gradhook.ops.table import TABLE, Op
+from gradhook.overloads.arguments import takes_tensors, tensors_only
 from gradhook.overloads.out import CREATING, created, has_out, with_out, written
 
 RENAMED = {"dim": "axis", "keepdim": "keepdims"}
@@ -83,7 +85,7 @@ _SCOPE: dict[str, Any] = {
 
 def _made(text: str, name: str, row: Op, module: str) -> Callable[..., Any]:
     scope = {**_SCOPE, "ROW": row}
-    function: Callable[..., Any] = record.define(text, name, f"function {name}", scope)
+    function: Callable[..., Any] = define(text, name, f"function {name}", scope)
     function.__doc__ = documented(row)
     function.__module__ = module
     return function
@@ -110,6 +112,14 @@ def in_place(row: Op, s: Signature) -> Callable[..., Any]:
     body = [f"def {name}{s.parameters}:", *(f"    {line}" for line in s.lines)]
     body.append(f"    return inplace(ROW, {s.first}{', ' + s.rest if s.rest else ''})")
     return _made("\n".join(body) + "\n", name, row, "gradhook")
+
+
+def in_place_later(row: Op, s: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`in_place`, when it is first called. function: the public one, of the same parameters."""
+    made: Callable[..., Any] = deferred(lambda: in_place(row, s), s.name + "_")
+    made.__doc__, made.__module__ = function.__doc__, "gradhook"
+    made.__wrapped__ = function  # type: ignore[attr-defined]
+    return made
 
 
 def operators(row: Op) -> dict[str, Callable[..., Any]]:
@@ -170,7 +180,7 @@ def _generate() -> None:
                 if row.method and namespace == signature.namespace:
                     setattr(TensorMethods, name, function)
             if row.inplace and not row.view:
-                method = in_place(row, signature)
+                method = in_place_later(row, signature, function)
                 for name in (signature.name, *(a for a in row.aliases if "." not in a)):
                     setattr(TensorMethods, name + "_", method)
         if row.operator:
@@ -185,12 +195,16 @@ def _take_overloads() -> None:
     for name in overloads.__all__:
         function = getattr(overloads, name)
         sourced([(name, function)])
-        _FUNCTIONS[""][name] = with_out(function, name) if has_out(name) else function
+        _FUNCTIONS[""][name] = (with_out if has_out(name) else tensors_only)(function, name)
     sourced((name, getattr(creation, name)) for name in creation.__all__)
-    for name in CREATING:
-        _FUNCTIONS[""][name] = with_out(getattr(creation, name), name, created)
+    for name in creation.__all__:
+        function = getattr(creation, name)
+        if name in CREATING:
+            _FUNCTIONS[""][name] = with_out(function, name, created)
+        elif takes_tensors(function):
+            _FUNCTIONS[""][name] = tensors_only(function, name)
     for name, method in {**overloads.METHODS, **overloads.INPLACE}.items():
-        setattr(TensorMethods, name, method)
+        setattr(TensorMethods, name, tensors_only(method, f"Tensor.{name}"))
     for name, getter in overloads.PROPERTIES.items():
         setattr(TensorMethods, name, property(getter))
     for name in overloads.FUNCTIONAL:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gradhook.ops.documentation import sourced
 from gradhook.overloads import linalg_factors, linalg_ldl, linalg_lu, linalg_norms, linalg_solving
+from gradhook.overloads.arguments import tensors_only
 from gradhook.overloads.linalg_checks import LinAlgError as LinAlgError
 from gradhook.overloads.out import has_out, with_out
 
@@ -20,7 +21,7 @@ def _taken(module: Any, name: str) -> Any:
     function = getattr(module, name)
     sourced([(name, function)], "linalg.")
     path = f"linalg.{name}"
-    return with_out(function, path) if has_out(path) else function
+    return (with_out if has_out(path) else tensors_only)(function, path)
 
 
 for _module in (linalg_factors, linalg_ldl, linalg_lu, linalg_norms, linalg_solving):

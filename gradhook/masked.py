@@ -16,6 +16,7 @@ from typing import Any
 from gradhook import dtypes
 from gradhook.ops.axes import count, wrap, wrap_all
 from gradhook.ops.documentation import sourced
+from gradhook.overloads.arguments import tensors_only
 from gradhook.overloads.recorded import ops
 from gradhook.overloads.reduction import nanmedian
 from gradhook.tensor import Tensor
@@ -301,3 +302,4 @@ __all__ = [
     "var",
 ]  # fmt: skip
 sourced(((name, globals()[name]) for name in __all__), "masked.")
+globals().update({name: tensors_only(globals()[name], f"masked.{name}") for name in __all__})

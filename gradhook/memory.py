@@ -32,10 +32,13 @@ def shares_memory(a: Any, b: Any) -> bool:
 
 def is_view_of(view: Any, array: Any) -> bool:
     """Whether what a view function made of an array shares its memory, and is no copy."""
-    if type(view) is np.ndarray:
+    base = view.base
+    if base is not None and (base is array or base is array.base):
+        return True
+    if type(view) is np.ndarray:  # as_strided puts another object between a view and its base
         return bool(np.may_share_memory(view, array))
-    if view.base is not None:
-        return view.base is array or view.base is array.base
+    if base is not None:
+        return False
     # CuPy's as_strided and sliding windows name no base
     return view.data.mem is array.data.mem and shares_memory(view, array)
 

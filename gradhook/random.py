@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradhook import backend
+from gradhook import backend, dtypes
 from gradhook.kernels.elements import dropout_factor
 from gradhook.kernels.launch import C_TYPES
 
@@ -21,6 +21,16 @@ _alive: weakref.WeakSet[Generator] = weakref.WeakSet()
 def _drawn_seed() -> int:
     """63 bits of the system's randomness."""
     return int.from_bytes(os.urandom(8)) >> 1
+
+
+def _floating(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype to draw in. Errors: NotImplementedError for what is not floating."""
+    if dtype.kind in "biu":
+        raise NotImplementedError(
+            f'"{name}" not implemented for {dtypes.of(dtype).title!r}; it draws floating or '
+            f"complex numbers, found dtype {dtypes.of(dtype).name}: convert with .to(dtype)"
+        )
+    return dtype if dtype.itemsize >= 4 else np.dtype("f4")
 
 
 class Generator:
@@ -112,7 +122,7 @@ class Generator:
             parts = self.random((*shape, 2), np.dtype(f"f{d.itemsize // 2}"), like=like)
             with backend.place(parts):
                 return parts.view(d)[..., 0]
-        wide = d if d.itemsize >= 4 else np.dtype("f4")
+        wide = _floating("random", d)
         return self._draw("random", like, shape, dtype=wide).astype(d, copy=False)
 
     def normal(self, shape: Any, dtype: Any, *, like: Any = None) -> Any:
@@ -124,7 +134,7 @@ class Generator:
             parts = self.normal((*shape, 2), np.dtype(f"f{d.itemsize // 2}"), like=like)
             with backend.place(parts):
                 return parts.view(d)[..., 0] * d.type(math.sqrt(0.5))
-        wide = d if d.itemsize >= 4 else np.dtype("f4")
+        wide = _floating("normal", d)
         return self._draw("standard_normal", like, shape, dtype=wide).astype(d, copy=False)
 
     def dropout(self, shape: Any, dtype: Any, p: float, *, like: Any = None) -> Any:

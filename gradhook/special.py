@@ -5,6 +5,7 @@ torch.special.
 from typing import Any
 
 from gradhook.functions import table_functions
+from gradhook.overloads.arguments import tensors_only
 from gradhook.overloads.arithmetic import log_softmax, mvlgamma, polygamma, softmax
 from gradhook.overloads.checked import refuse
 from gradhook.overloads.out import with_out
@@ -34,5 +35,6 @@ _FUNCTIONS = {
     "polygamma": polygamma,
     "softmax": softmax,
 }
+_FUNCTIONS = {name: tensors_only(f, f"special.{name}") for name, f in _FUNCTIONS.items()}
 globals().update(_FUNCTIONS)
 __all__ = sorted(_FUNCTIONS)

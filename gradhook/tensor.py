@@ -312,11 +312,7 @@ class Tensor(TensorHistory):
         return made.requires_grad_() if requires_grad else made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "only leaf tensors can be pickled; use .detach() for a tensor with history (its "
-                "graph is not saved)"
-            )
+        """A tensor with history is a leaf afterwards, which requires a gradient, as in PyTorch."""
         warn_if_has_hooks(self)
         state = {k: v for k, v in self.__dict__.items() if k[0] != "_"}
         return _unpickled, (

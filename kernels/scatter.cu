@@ -14,11 +14,29 @@ struct Index {
         if (k < 0 || k >= length) return -1;
         return (i / inner / n * length + k) * inner + i % inner;
     }
-    // Where element i of a row that the index picks points to: the index is of shape (n), the row
-    // of `inner` elements. -1 also for the row `skip`.
-    __device__ __forceinline__ long long row_place(long long i, long long skip) const {
-        const long long k = data[i / inner];
-        return k < 0 || k >= length || k == skip ? -1 : k * inner + i % inner;
+};
+
+// COUNT index arrays of n entries each, into the axes `lengths` of an array of shape
+// (outer, *lengths, inner). Negative entries count from the end.
+template <int COUNT>
+struct Picked {
+    const long long* data[COUNT];
+    long long lengths[COUNT];
+    long long n, inner;
+
+    // Where element i, of shape (outer, n, inner), of what they pick is; -1 outside of the array,
+    // and for the position `skip` in the axes.
+    __device__ __forceinline__ long long place(long long i, long long skip) const {
+        const long long row = i / inner, outer = row / n, entry = row - outer * n;
+        long long at = 0, size = 1;
+        for (int axis = 0; axis < COUNT; ++axis) {
+            long long k = data[axis][entry];
+            if (k < 0) k += lengths[axis];
+            if (k < 0 || k >= lengths[axis]) return -1;
+            at = at * lengths[axis] + k;
+            size *= lengths[axis];
+        }
+        return at == skip ? -1 : (outer * size + at) * inner + i - row * inner;
     }
 };
 

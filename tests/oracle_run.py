@@ -1,7 +1,7 @@
 """Run the oracle (PyTorch's recorded samples) over gradhook: every unit passes in full or stands in
 tests/oracle_exceptions.txt with its reason.
 
-python tests/oracle_run.py                    float64, operations and modules of all tiers
+python tests/oracle_run.py                    float64: operations, modules, optimizers, schedulers
 python tests/oracle_run.py --dtypes float64 float32 complex64 int64 --record
 python tests/oracle_run.py --dtypes float32 --device cuda --kinds op --tier 2 --limit 3
 python tests/oracle_run.py ... --prune        takes out of the list what passes today
@@ -131,8 +131,8 @@ def main() -> int:
     )
     parser.add_argument("--dtypes", nargs="+", default=["float64"])
     parser.add_argument("--record", action="store_true", help="record the corpora that are missing")
-    parser.add_argument("--kinds", default="op,module")
-    parser.add_argument("--tier", default="3")
+    parser.add_argument("--kinds", default="op,module,optim", help="some of op, module, optim")
+    parser.add_argument("--tier", default="3", help="1, 2 or 3 (all)")
     parser.add_argument("--limit", type=int, default=0, help="samples a unit, 0 for all")
     parser.add_argument("--device", default="", help="cuda: on a GPU, else on the CPU test device")
     parser.add_argument("--prune", action="store_true", help="take what passes out of the list")

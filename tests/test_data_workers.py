@@ -12,6 +12,7 @@ import time
 import pytest
 from data_samples import Calls, Numbers, loader, no_workers_left
 
+import gradhook
 from gradhook.utils import data
 
 
@@ -191,3 +192,8 @@ def gone(pid):
             return True
         time.sleep(0.05)
     return False
+
+
+def test_a_tensor_with_history_does_not_leave_its_process():
+    with pytest.raises(RuntimeError, match="refusing to serialize non-leaf tensor"):
+        data.parcel.pack("batch", [gradhook.ones(1, requires_grad=True) * 2])

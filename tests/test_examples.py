@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from example_scripts import FOLDER, example
 
 import gradhook
-
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
-if not FOLDER.is_dir():
-    pytest.skip("an sdist carries no examples", allow_module_level=True)
-
-
-def example(name):
-    """The script as a module."""
-    specification = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

@@ -291,3 +291,33 @@ def test_a_once_differentiable_backward_is_refused_the_second_time():
     assert g.tolist() == [27]
     with pytest.raises(RuntimeError, match=r"^trying to differentiate twice a function that was"):
         g.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "metas", "dirty", "function", "slot"])
+def test_ctx_takes_any_attribute(name):
+    class Scale(gradhook.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            setattr(ctx, name, 3.0)
+            return x * 3.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * getattr(ctx, name)
+
+    x = gradhook.ones(2, requires_grad=True)
+    Scale.apply(x).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("name", ["edges", "saved", "hooks", "seq", "leaf", "multi"])
+def test_an_attribute_of_ctx_that_would_hide_the_nodes_own_is_refused(name):
+    class Scale(gradhook.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            setattr(ctx, name, x)
+            return x * 3.0
+
+    x = gradhook.ones(2, requires_grad=True)
+    with pytest.raises(AttributeError, match=rf"Scale: ctx.{name} is the node's own attribute"):
+        Scale.apply(x)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 from gradhook import backend, kernels, memory
+from gradhook.kernels.registry import HOST_KERNELS, KERNELS
+from gradhook.ops.table import TABLE
 
 CARRIERS = ["numpy", pytest.param("cupy", marks=pytest.mark.cuda)]
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128", "int64"]
+
+KERNELS_BY_NAME = [
+    pytest.param(registered, name, id=f"{where}-{name}")
+    for where, registered in (("cuda", KERNELS), ("numpy", HOST_KERNELS))
+    for name in registered
+]
 
 
 @pytest.fixture(params=CARRIERS)
@@ -101,3 +111,11 @@ def test_status_says_why_kernels_are_not_used(monkeypatch):
     assert "not used: CuPy is not installed" in kernels.status()
     monkeypatch.setattr(kernels.sources, "where", lambda: None)
     assert kernels.names() == [] and "none found" in kernels.status()
+
+
+@pytest.mark.parametrize(("registered", "name"), KERNELS_BY_NAME)
+def test_a_kernel_takes_what_its_table_function_takes(registered, name):
+    takes = list(inspect.signature(TABLE[name].forward).parameters.values())[1:]
+    given = list(inspect.signature(registered[name]).parameters.values())
+    if [p.name for p in given] != ["arrays", "numbers"]:  # the elementwise ones take any
+        assert [(p.name, p.default) for p in given] == [(p.name, p.default) for p in takes]

@@ -17,7 +17,9 @@ ENGINE = """api binding carriers completion engine graph graph_task guard hook_n
     multi_grad multithreading mutation node_hooks node_streams numbering op_node operands record
     recorder_scope
     save_on_cpu saved saved_hooks saved_tensor source variable views watch""".split()
-ABOVE_TENSOR = "anomaly forward function functional functional_checks gradcheck".split()
+ABOVE_TENSOR = (
+    "anomaly forward function function_checks functional functional_checks gradcheck".split()
+)
 
 # Lowest first. Patterns of module names without "gradhook."; the first that matches counts, and
 # "gradhook" is the root __init__. A new module finds its place here, or the test fails.

@@ -118,6 +118,14 @@ def test_the_gradient_of_a_singular_determinant_is_its_cofactors():
     np.testing.assert_allclose(x.grad.cpu().numpy(), [[4, -2], [-2, 1]], atol=1e-14)
 
 
+@pytest.mark.parametrize("x", [SINGULAR, np.zeros((2, 2))], ids=["rank 1", "zero"])
+def test_the_second_derivative_of_a_singular_determinant_is_exact(x):
+    x = gradhook.tensor(x, dtype=gradhook.float64)
+    found = gradhook.autograd.functional.hessian(gradhook.det, x).reshape(4, 4)
+    expected = [[0, 0, 0, 1], [0, 0, -1, 0], [0, -1, 0, 0], [1, 0, 0, 0]]
+    np.testing.assert_allclose(found.cpu().numpy(), expected, atol=1e-14)
+
+
 def test_equal_eigenvalues_have_a_gradient_where_only_values_are_asked():
     x = gradhook.eye(3, requires_grad=True)
     values = [linalg.eigvalsh(x), linalg.svdvals(x), linalg.norm(x, "nuc"), linalg.eigh(x)[0]]

@@ -56,6 +56,27 @@ def test_reflections_multiply_to_orthonormal_columns():
         np.testing.assert_allclose(found.cpu().numpy(), expected.T, atol=1e-14)
 
 
+@pytest.mark.parametrize("complex_", [False, True])
+def test_many_reflections_multiply_as_one_after_the_other(complex_):
+    rng = np.random.default_rng(2)
+    a, tau = rng.standard_normal((2, 6, 4)), rng.standard_normal((2, 4))
+    if complex_:
+        a, tau = a + 1j * rng.standard_normal(a.shape), tau + 1j * rng.standard_normal(tau.shape)
+    tau[0, 1] = 0
+    expected = np.stack([np.eye(6, dtype=a.dtype)] * 2)
+    for batch, i in np.ndindex(2, 4):
+        v = np.concatenate([np.zeros(i), [1.0], a[batch, i + 1 :, i]])
+        one = np.eye(6) - tau[batch, i] * np.outer(v, v.conj())
+        expected[batch] = expected[batch] @ one
+    found = linalg.householder_product(gradhook.tensor(a), gradhook.tensor(tau))
+    np.testing.assert_allclose(found.cpu().numpy(), expected[..., :4], rtol=1e-10, atol=1e-10)
+    one = gradhook.eye(6, dtype=found.dtype).expand(2, 6, 6)
+    for turned in (False, True):
+        found = gradhook.ormqr(gradhook.tensor(a), gradhook.tensor(tau), one, True, turned)
+        wanted = expected.conj().swapaxes(-1, -2) if turned else expected
+        np.testing.assert_allclose(found.cpu().numpy(), wanted, rtol=1e-10, atol=1e-10)
+
+
 def test_powers_and_vanders_by_hand():
     a = gradhook.tensor([[1.0, 1.0], [0.0, 1.0]])
     assert gradhook.matrix_power(a, 5).tolist() == [[1, 5], [0, 1]]

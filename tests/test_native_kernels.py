@@ -349,6 +349,29 @@ def test_scans_and_their_gradients(native, axis):
         np.testing.assert_array_equal(index, places)
 
 
+def test_what_index_arrays_pick_and_writes_and_sums_there(native):
+    call, dtype = native
+    x, i, j = random(dtype, 4, 6, 5, 3), np.array([3, -1, 3, 0]), np.array([0, 4, 0, -5])
+    index, none, wide = (slice(None), i, j), np.iinfo("i8").min, x.astype("f8")
+    where = [i, j, 6, 5, 4, 3]
+    out = np.empty((4, 4, 3), dtype)
+    call("pick_2", *where, out.size, x, out)
+    np.testing.assert_array_equal(out, x[index])
+    for name, more in (("put", [out]), ("clear", []), ("sum", [out])):
+        found = x.copy()
+        last = [none, number(2, dtype)] if name == "sum" else []
+        call(f"pick_{name}_2", *where, out.size, *more, found, *last)
+        value = {"put": out, "clear": 0.0, "sum": 2 * out.astype("f8")}[name]
+        value = np.broadcast_to(np.asarray(value, "f8"), out.shape)
+        expect(found, XP.index_put(wide, value, index=index, accumulate=name == "sum"))
+    table, at, rows = np.zeros((8, 5), dtype), np.array([3, 1, 3, 2]), x[0, :4, :, 0].copy()
+    call("pick_sum_1", at, 8, 4, 5, 20, rows, table, 2, number(1, dtype))
+    expect(table, XP.scatter_rows(rows.astype("f8"), at, shape=(8, 5), skip=2))
+    one, outside = np.empty(2, dtype), np.array([6, -7])
+    call("pick_1", outside, 6, 2, 1, 2, x[0, :, 0, 0].copy(), one)
+    assert np.isnan(one).all()
+
+
 def test_what_an_index_picks_and_the_sums_of_it(native):
     call, dtype = native
     x, index = random(dtype, 4, 6, 5), RNG.integers(0, 6, (4, 9, 5))
@@ -358,9 +381,6 @@ def test_what_an_index_picks_and_the_sums_of_it(native):
     back = np.zeros_like(x)
     call("scatter_sum", out, index, back, *numbers)
     expect(back, XP.scatter_zeros(out.astype("f8"), index, axis=1, shape=x.shape))
-    table, at = np.zeros((8, 5), dtype), np.array([3, 1, 3, 2])
-    call("row_sum_at", x[0, :4].copy(), at, table, 20, 4, 5, 8, 2)
-    expect(table, XP.scatter_rows(x[0, :4].astype("f8"), at, shape=(8, 5), skip=2))
     outside = np.array([[[-1], [6], [5]]])
     call("gather", x[:1, :, :1].copy(), outside, out, 3, 3, 1, 6)
     assert np.isnan(out.flat[:3]).tolist() == [True, True, False]

@@ -112,6 +112,31 @@ def test_lbfgs_minimises_a_quadratic_of_several_parameters():
     assert len(optimizer.state[p]["old_dirs"]) <= 3
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lbfgs_comes_as_close_to_a_minimum_as_its_precision_allows(dtype):
+    """A step that the loss, rounded, cannot show to be better is none too far."""
+    rng, errors = np.random.default_rng(0), []
+    for _ in range(10):
+        target = rng.standard_normal(20)
+        p = nn.Parameter(gradhook.tensor(rng.standard_normal(20).astype(dtype)))
+        goal = gradhook.tensor(target.astype(dtype))
+        optimizer = optim.LBFGS([p], line_search_fn="strong_wolfe")
+
+        def closure(p=p, optimizer=optimizer, goal=goal):
+            optimizer.zero_grad()
+            loss = ((p - goal).square() / 2 + p**4 / 10 + 1).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        end = np.zeros(20)
+        for _ in range(50):  # Newton on x - target + 0.4 x^3 = 0
+            end -= (end - target + 0.4 * end**3) / (1 + 1.2 * end**2)
+        errors.append(abs(p.detach().cpu().numpy() - end).max())
+    assert np.median(errors) < 6e-5
+
+
 def test_lbfgs_has_one_group_and_one_line_search():
     p = parameter([1.0])
     with pytest.raises(ValueError, match="doesn't support per-parameter options"):

@@ -102,11 +102,6 @@ def test_adaptive_softmax_probabilities_sum_to_one_and_agree_with_its_loss():
     assert layer.predict(x).tolist() == everything.argmax(1).tolist()
 
 
-def test_a_choice_of_chunks_for_linear_cross_entropy_is_refused_with_the_way_out():
-    with pytest.raises(NotImplementedError, match=r"expected None.*checkpoint"):
-        F.linear_cross_entropy(leaf(2, 3), leaf(4, 3), gradhook.tensor([0, 1]), options="auto")
-
-
 def test_the_older_upsamplings_warn_and_do_as_interpolate():
     x = leaf(1, 2, 3, 3)
     for name, mode, align in (("nearest", "nearest", None), ("bilinear", "bilinear", True)):

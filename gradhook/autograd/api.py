@@ -164,10 +164,11 @@ def _edges(inputs: list[Any]) -> list[tuple[Node, int]]:
 def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple[Node, int, Any]]:
     if len(outputs) != len(given):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
-    roots = []
+    tensor: Any = Binding.tensor
+    roots, recording = [], carrier.recording
     for k, (t, g) in enumerate(zip(outputs, given, strict=True)):
-        edge = isinstance(t, GradientEdge)
-        if not edge and not isinstance(t, Binding.tensor):
+        edge = not isinstance(t, tensor)
+        if edge and not isinstance(t, GradientEdge):
             raise TypeError(f"element {k} of tensors: expected a Tensor, found {type(t).__name__}")
         node, nr = (t.node, t.output_nr) if edge else (edge_of(t), t._nr)
         if node is None:
@@ -176,11 +177,16 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
                 f"requires_grad_() on "
                 "the leaves, and compute outside no_grad()"
             )
-        shape, dtype, kind = node.meta(nr) if edge else (t._a.shape, t._a.dtype, type(t._a))
+        looks: Any = node.meta(nr) if edge else (t._a.shape, t._a.dtype, type(t._a))
+        shape, dtype, kind = looks
         if g is None:
             kind = np.ndarray if kind is object else kind
             with contextlib.nullcontext() if edge or _is_here(t._a) else t._a.device:
                 g = _seed(shape, dtype, kind, carrier)
+        elif isinstance(g, tensor) and (
+            type(a := g._a) is kind and a.dtype is dtype and a.shape == shape
+        ):
+            g = g if recording else a
         else:
             if not edge and hasattr(g, "_a") and type(g._a) is not kind:
                 backend.expect_device(g._a, backend.device_of(t._a), f"gradient {k}")

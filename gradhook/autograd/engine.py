@@ -167,7 +167,7 @@ def _execute(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
     heap: list[tuple[int, Node]] = []
     for node, nr, g in roots:
         _deliver(task, node, nr, g)
-    for node in {n: None for n, _, _ in roots}:
+    for node in task.roots:
         if not pending[node]:
             heappush(heap, (-node.seq, node))
     try:

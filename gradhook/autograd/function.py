@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from gradhook.autograd import engine
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
+from gradhook.autograd.function_checks import check_dirty, expect_own_names
 from gradhook.autograd.graph import Node, TensorMeta, released_error
-from gradhook.autograd.inplace import check_writable, rebase_to
+from gradhook.autograd.inplace import rebase_to
 from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.numbering import numbering
 from gradhook.autograd.saved import NOTHING, Entry, save_one, unpack
@@ -30,22 +31,22 @@ class FunctionNode(Node):
 
     multi = True
     saves = True
-    function: ClassVar[Any]
+    _function: ClassVar[Any]
 
     def __init__(self) -> None:
         self.hooks = None
         self.edges = ()
         self.saved = ()
-        self.metas: tuple[TensorMeta | None, ...] = ()  # None: the output is no tensor
+        self._metas: tuple[TensorMeta | None, ...] = ()  # None: the output is no tensor
         self.needs_input_grad: tuple[bool, ...] = ()
         self.to_save: tuple[Any, ...] | None = None
-        self.dirty: tuple[Any, ...] = ()
+        self.dirty_tensors: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
 
     @property
     def n_outputs(self) -> int:
-        return len(self.metas)
+        return len(self._metas)
 
     @property
     def n_inputs(self) -> int:  # type: ignore[override]
@@ -56,7 +57,7 @@ class FunctionNode(Node):
         return tuple(k for k, needed in enumerate(self.needs_input_grad) if needed)
 
     def meta(self, output_nr: int) -> TensorMeta | None:  # type: ignore[override]
-        return self.metas[output_nr]
+        return self._metas[output_nr]
 
     # ---- what forward calls ----------------------------------------------------------------
     def save_for_backward(self, *tensors: Any) -> None:
@@ -75,7 +76,7 @@ class FunctionNode(Node):
 
     def mark_dirty(self, *tensors: Any) -> None:
         """These inputs were written in place; each must be an output."""
-        self.dirty = tensors
+        self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """These outputs have no gradient."""
@@ -117,14 +118,14 @@ class FunctionNode(Node):
         if self.saved is None:
             raise released_error()
         arguments = []
-        for h, meta in zip(g, self.metas, strict=True):
+        for h, meta in zip(g, self._metas, strict=True):
             if h is not None:
                 arguments.append(carrier.lend(h) if not carrier.recording else h)
             elif meta is None or not self.materialize_grads:
                 arguments.append(None)
             else:
                 arguments.append(carrier.wrap(carrier.zeros(meta)))
-        results = self.function.backward(self, *arguments)
+        results = self._function.backward(self, *arguments)
         if not isinstance(results, tuple | list):
             results = (results,)
         return self._edges_of(list(results), carrier)
@@ -177,7 +178,7 @@ class Function:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._node_class = type(f"{cls.__name__}Backward", (FunctionNode,), {"function": cls})
+        cls._node_class = type(f"{cls.__name__}Backward", (FunctionNode,), {"_function": cls})
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
@@ -217,7 +218,7 @@ class Function:
         tensors = [a for a in args if isinstance(a, Binding.tensor)]
         nodes = [edge_of(a) if isinstance(a, Binding.tensor) else None for a in args]
         ctx.needs_input_grad = tuple([n is not None for n in nodes])
-        ctx.edges = tuple(
+        edges = tuple(
             [e for a, n in zip(args, nodes, strict=True) if n is not None for e in (n, a._nr)]
         )
         versions = {id(t): t._version for t in tensors}
@@ -230,34 +231,15 @@ class Function:
                 cls.setup_context(ctx, args, output)
         finally:
             set_modes(modes)
+        expect_own_names(cls, ctx)
+        ctx.edges = edges
         several = isinstance(output, tuple | list)
         outputs = list(output) if several else [output]
         records = modes.grad and any(ctx.needs_input_grad)
-        _check_dirty(cls, ctx, tensors, outputs, records, versions)
+        check_dirty(cls, ctx, tensors, outputs, records, versions)
         if records:
             outputs = _record(cls, ctx, tensors, outputs)
         return type(output)(outputs) if several else outputs[0]
-
-
-def _check_dirty(
-    cls: type,
-    ctx: FunctionNode,
-    tensors: list[Any],
-    outputs: list[Any],
-    records: bool,
-    versions: dict[int, int],
-) -> None:
-    for t in ctx.dirty:
-        if not any(t is o for o in outputs):
-            raise RuntimeError(
-                f"Some elements marked as dirty during the forward method of {cls.__name__} were "
-                f"not returned as "
-                "output. The inputs that are modified inplace must all be outputs of the Function."
-            )
-        if records:
-            check_writable(cls.__name__, t)
-        if t._version == versions.get(id(t)):
-            cell_of(t)[0] += 1
 
 
 def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any]) -> list[Any]:
@@ -271,7 +253,7 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
             made.append(o)
             metas.append(None)
             continue
-        dirty = any(o is t for t in ctx.dirty)
+        dirty = any(o is t for t in ctx.dirty_tensors)
         if (
             any(o is t for t in tensors) and not dirty
         ):  # an input returned as it came: an alias with a history of its own
@@ -288,7 +270,7 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
                 o._view.freeze(o)
         metas.append(TensorMeta(o._a.shape, o._a.dtype, type(o._a)))
         made.append(o)
-    ctx.metas = tuple(metas)
+    ctx._metas = tuple(metas)
     device = [o._a for o in made if isinstance(o, Binding.tensor) and o.is_cuda]
     if device:
         note_stream(ctx, device[0])

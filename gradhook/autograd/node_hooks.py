@@ -134,7 +134,9 @@ def summed(carrier: Carrier, g: Any) -> Any:
     if type(g) is Pending:
         return carrier.add(g)
     if type(g) is Slots:
-        return [carrier.add(s) if type(s) is Pending else s for s in g]
+        for k, s in enumerate(g):
+            if type(s) is Pending:
+                g[k] = carrier.add(s)
     return g
 
 

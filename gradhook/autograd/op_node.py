@@ -5,7 +5,9 @@ generated as straight-line text that runs the formulas on what was saved.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any, ClassVar
 
 from gradhook.autograd import saved
@@ -74,6 +76,25 @@ def define(text: str, name: str, title: str, scope: dict[str, Any]) -> Any:
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     exec(compile(text, filename, "exec"), scope)
     return scope[name]
+
+
+_UNWRITTEN = (lambda *args, **named: WRITE(*args, **named)).__code__  # type: ignore[name-defined] # noqa: F821
+
+
+def deferred(write: Callable[[], Any], name: str) -> Any:
+    """A function that `write` makes when it is first called, as importing gradhook defines hundreds
+    that a program never calls.
+    """
+
+    def first(*args: Any, **named: Any) -> Any:
+        whole = write()
+        made.__globals__.update(whole.__globals__)
+        made.__defaults__, made.__kwdefaults__ = whole.__defaults__, whole.__kwdefaults__
+        made.__code__ = whole.__code__
+        return made(*args, **named)
+
+    made = FunctionType(_UNWRITTEN, {"WRITE": first, "__name__": "gradhook.generated"}, name)
+    return made
 
 
 class OpPlan:
@@ -233,10 +254,11 @@ class BackwardText:
                         f"{recorded})"
                     )
         elif self.multi:
-            emit(
-                f"    g = tuple(h if h is not None else zeros(xp, m, {recorded}) for h, m in "
-                f"zip(g, node.metas))"
-            )
+            emit("    for h in g:")
+            emit("        if h is None:")
+            zeros = f"zeros(xp, m, {recorded})"
+            emit(f"            g = [{zeros} if h is None else h for h, m in zip(g, node.metas)]")
+            emit("            break")
         if not self.row.linear and not self.multi:
             emit('    if node.dtype.kind == "c":')
             self.emit_calls(lines, wrap=True)

@@ -160,12 +160,16 @@ def operands(row: Op, *inputs: Any) -> tuple[Any, ...]:
 def refuse_dtype(row: Op, dtype: Any) -> None:
     """Raise that an op does not take a dtype. Source: PyTorch's text of the error."""
     public = row.torch.partition("(")[0].rpartition(".")[2] if row.torch else row.name
-    takes = row.takes or ""
+    raise NotImplementedError(refused_dtype(public, row.takes or "", dtype))
+
+
+def refused_dtype(public: str, takes: str, dtype: Any) -> str:
+    """The text for a dtype that a function does not take. takes: the kinds that it does."""
     if "c" in takes:
         what = "floating and complex numbers" if takes == "fc" else "numbers"
     else:
         what = "real numbers of a floating dtype" if takes == "f" else "real numbers"
-    raise NotImplementedError(
+    return (
         f'"{public}" not implemented for {dtypes.of(dtype).title!r}; it takes {what}, found dtype '
         f"{dtypes.of(dtype).name}: convert with .to(dtype)"
     )
@@ -232,6 +236,32 @@ def _mixed(row: Op, tensors: list[Any]) -> RuntimeError:
     return backend.DeviceError(
         f"{row.name}: Expected all tensors to be on the same device, but found at least two "
         f"devices: {places}; move them together with .to(device)"
+    )
+
+
+def refuse_others(row: Op, inputs: Any) -> None:
+    """Raise TypeError for an input of a composite that is no Tensor. Source: PyTorch's text."""
+    names = row.inputs * len(inputs) if row.variadic else row.inputs
+    for k, (name, value) in enumerate(zip(names, inputs, strict=False), 1):
+        if not isinstance(value, Binding.tensor) and not (value is None and name in row.optional):
+            raise no_tensor(row.name, name, k, value)
+
+
+def no_tensor(function: str, argument: str, position: int, found: Any) -> TypeError:
+    """The error for an argument that must be a Tensor and is none, with the way to make one.
+    Source: PyTorch's text as the first sentence.
+    """
+    way = ""
+    if isinstance(found, bool | int | float | complex | list | tuple | np.generic):
+        way = "; make one with gradhook.tensor(...)"
+    elif _is_array(found):
+        library = "numpy" if isinstance(found, np.ndarray) else "cupy"
+        way = f"; make one with gradhook.from_{library}(...)"
+    elif hasattr(found, "__dlpack__"):
+        way = "; make one with gradhook.from_dlpack(...)"
+    return TypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be Tensor, not "
+        f"{type(found).__name__}{way}"
     )
 
 

@@ -24,7 +24,7 @@ from gradhook.autograd.recorder_scope import runtime_scope
 from gradhook.autograd.source import forward_text
 from gradhook.autograd.watch import Watching
 from gradhook.backend import Process, on_change
-from gradhook.kernels.registry import KERNELS
+from gradhook.kernels.registry import has_kernel
 from gradhook.ops.table import TABLE, Op, forgetting
 
 
@@ -51,18 +51,26 @@ ops: Any = Recorders()
 @cache
 def operator_of(name: str) -> Callable[..., Any]:
     """The recorder of an op as `__<operator>__`: NotImplemented for what it does not take."""
-    return RecorderText(TABLE[name], operator=True).recorder()
+    row = TABLE[name]
+    made: Callable[..., Any] = (
+        getattr(ops, name) if row.composite else RecorderText(row, operator=True).recorder()
+    )
+    return made
 
 
 def _composite(row: Op) -> Callable[..., Any]:
-    from gradhook.autograd.operands import refuse_dtype
+    from gradhook.autograd.operands import refuse_dtype, refuse_others
 
     forward, takes = row.forward, row.takes
 
     def composite(*args: Any, **attributes: Any) -> Any:
-        if takes is not None and args[0].dtype.kind not in takes:
-            refuse_dtype(row, args[0].dtype)
-        return forward(ops, *args, **attributes)
+        try:
+            if takes is not None and args[0].dtype.kind not in takes:
+                refuse_dtype(row, args[0].dtype)
+            return forward(ops, *args, **attributes)
+        except AttributeError:  # of what is no tensor
+            refuse_others(row, args)
+            raise
 
     composite.__name__, composite.__doc__ = row.name, row.doc
     return composite
@@ -151,7 +159,7 @@ class RecorderText:
         given = row.inputs[0] if row.variadic else "(" + "".join(f"{n}, " for n in row.inputs) + ")"
         if self.devices > 1:
             emit(f"    if elsewhere({given}):")
-            emit(f"        return on_device(ROW, RECORDER, {given}, dict({attributes[2:]}))")
+            emit(f"        return on_device(ROW, RECORDER, {given}, {self.given()})")
         if row.variadic:
             name = row.inputs[0]
             emit(f"    try: arrays = tuple([t._a for t in {name}])")
@@ -167,7 +175,7 @@ class RecorderText:
         places = {"xp": "xp", **{n: f"{n}_a" for n in row.inputs}, **{n: n for n in row.attributes}}
         expression = forward_text(row, places)
         emit("    try:")
-        if row.name in KERNELS:
+        if has_kernel(row.name):
             self.scope["FORWARDS"] = Forwards(row)
             emit(f"        out = FORWARDS[type({first})]({arrays}{attributes})")
         elif expression is None or len(expression) > 200:
@@ -178,8 +186,10 @@ class RecorderText:
                 + f"out = {expression}"
             )
         emit("    except Exception as error:")
-        emit(f"        return recover(ROW, RECORDER, error, {given}, dict({attributes[2:]}))")
-        if self.multi:
+        emit(f"        return recover(ROW, RECORDER, error, {given}, {self.given()})")
+        if self.multi and row.view:
+            emit("    outs = out")  # views are arrays, what is computed may be a NumPy scalar
+        elif self.multi:
             emit(
                 f"    outs = tuple([o if type(o) is type({first}) else as_array({first}, o) for o "
                 f"in out])"
@@ -187,7 +197,7 @@ class RecorderText:
         else:
             emit(f"    if type(out) is not type({first}): out = as_array({first}, out)")
         emit("    m = get_modes()")
-        self.emit_outputs(lines, first, attributes)
+        self.emit_outputs(lines)
         condition = self.condition()
         if condition:
             emit(f"    if m.grad{condition}:")
@@ -231,19 +241,24 @@ class RecorderText:
             if n in row.optional:
                 lines.append(f"    {n}_a = None if {n} is None else array_of(ROW, {n!r}, {n})")
 
-    def emit_outputs(self, lines: list[str], first: str, attributes: str) -> None:
+    def given(self) -> str:
+        """The attributes of a call, as the text of a dict."""
+        return "{" + ", ".join(f"{n!r}: {n}" for n in self.row.attributes) + "}"
+
+    def emit_outputs(self, lines: list[str]) -> None:
         emit = lines.append
         if self.multi:
-            emit("    ts = tuple([make(o) for o in outs])")
+            made = "tuple([make(o) for o in outs])"
             if self.row.view:
-                emit(f"    derive_all(ts, {self.inputs[0]}, ROW, dict({attributes[2:]}), m)")
+                made = f"view_outputs(outs, {self.inputs[0]}, ROW, {self.given()}, m)"
+            emit(f"    ts = {made}")
             return
         emit(
             "    t = new(Tensor); t._a = out; t._v = None; t._view = None; t._slot = None; t._nr "
             "= 0; t._node = None"
         )
         if self.row.view:
-            emit(f"    derive(t, {self.inputs[0]}, ROW, dict({attributes[2:]}), m)")
+            emit(f"    derive(t, {self.inputs[0]}, ROW, {self.given()}, m)")
 
     def condition(self) -> str:
         """The test that some input may need a gradient; a stale view may without knowing yet."""
@@ -322,7 +337,8 @@ class RecorderText:
         emit(f"{pad}if K{mask} is None: make_class({mask})")
         emit(f"{pad}node = K{mask}(); node.seq = seq(); node.hooks = None; node.edges = {edges}")
         if self.multi:
-            emit(f"{pad}node.metas = tuple([TensorMeta(o.shape, o.dtype, type(o)) for o in outs])")
+            meta = "pack(TensorMeta, (o.shape, o.dtype, type(o)))"
+            emit(f"{pad}node.metas = tuple([{meta} for o in outs])")
         else:
             emit(f"{pad}node.shape = out.shape; node.dtype = out.dtype")
         if not self.masked:

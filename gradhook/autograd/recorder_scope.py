@@ -14,6 +14,7 @@ from gradhook.autograd.numbering import numbering
 from gradhook.autograd.watch import watched
 from gradhook.modes import get_modes
 
+VIEWS = ("attach", "derive", "edge_of", "refresh", "view_outputs")
 OPERANDS = (
     "array_of", "as_array", "elsewhere", "on_device", "operands", "operator_operands", "recover",
     "refuse_dtype", "with_number",
@@ -27,6 +28,7 @@ def runtime_scope() -> dict[str, Any]:
     return {
         "MODULES": ARRAY_MODULES,
         "TensorMeta": TensorMeta,
+        "pack": tuple.__new__,
         "Tensor": binding.Binding.tensor,
         "get_modes": get_modes,
         "new": new,
@@ -39,6 +41,6 @@ def runtime_scope() -> dict[str, Any]:
         "mark_inference": binding.mark_inference,
         "watched": watched,
         **{n: getattr(operands, n) for n in OPERANDS},
-        **{n: getattr(views, n) for n in ("attach", "derive", "derive_all", "edge_of", "refresh")},
+        **{n: getattr(views, n) for n in VIEWS},
         **{n: getattr(saved, n) for n in ("save_all", "save_optional")},
     }

@@ -15,7 +15,7 @@ import textwrap
 from typing import Any
 
 from gradhook.autograd.carriers import Forwards
-from gradhook.kernels.registry import KERNELS
+from gradhook.kernels.registry import has_kernel
 from gradhook.ops.table import TABLE, Op, forgetting
 
 
@@ -147,7 +147,7 @@ class _Direct(ast.NodeTransformer):
         f = node.func
         if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == "xp":
             row = TABLE[f.attr]
-            if row.name in KERNELS and not row.composite:
+            if has_kernel(row.name) and not row.composite:
                 self.ops[f"op_{f.attr}"] = Forwards(row)
                 kind = ast.Call(ast.Name("type"), [ast.Name("g")], [])
                 node.func = ast.Subscript(ast.Name(f"op_{f.attr}"), kind)

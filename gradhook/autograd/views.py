@@ -51,30 +51,58 @@ class View:
         self.creation, self.base_node, self.version = creation, self.base._node, t._version
 
 
-def derive(
-    t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes, index: int | None = None
-) -> None:
+def derive(t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes) -> None:
     """t was made from x by a view op: where they share memory, t becomes a view of x's base."""
     parent: View | None = x._view
-    if t._a.size and not memory.is_view_of(t._a, x._a):
-        if parent is None or not memory.is_view_of(t._a, parent.base._a):  # as_strided beside x
-            return
-    t._v = cell_of(x)
-    creation = DEFAULT if modes.grad else UNRECORDED
-    if index is not None and modes.grad:
-        creation = MULTI_OUTPUT
+    if t._a.base is not x._a and not _shares(t._a, x, parent):
+        return
+    cell = x._v
+    t._v = cell if cell is not None else cell_of(x)
+    view = t._view = new(View)
+    step = (row, attributes, None)
+    view.creation = DEFAULT if modes.grad else UNRECORDED
     if parent is None or not parent.steps:
-        t._view = View(x, ((row, attributes, index),), creation)
-    else:
-        inherited = parent.creation if creation == DEFAULT else creation
-        t._view = View(parent.base, (*parent.steps, (row, attributes, index)), inherited)
+        view.base, view.base_node, view.steps = x, x._node, (step,)
+        return
+    if modes.grad:
+        view.creation = parent.creation
+    base = parent.base
+    view.base, view.base_node, view.steps = base, base._node, (*parent.steps, step)
 
 
-def derive_all(
-    ts: tuple[Any, ...], x: Any, row: Op, attributes: dict[str, Any], modes: Modes
-) -> None:
-    for k, t in enumerate(ts):
-        derive(t, x, row, attributes, modes, k)
+def view_outputs(
+    arrays: tuple[Any, ...], x: Any, row: Op, attributes: dict[str, Any], modes: Modes
+) -> tuple[Any, ...]:
+    """Tensors over what a view op of several outputs made of x, views of its base as `derive`
+    says.
+    """
+    parent: View | None = x._view
+    cell, creation = cell_of(x), MULTI_OUTPUT if modes.grad else UNRECORDED
+    base, steps = (x, ()) if parent is None or not parent.steps else (parent.base, parent.steps)
+    whole, node, tensor = x._a, base._node, Binding.tensor
+    ts = []
+    for k, array in enumerate(arrays):
+        t = new(tensor)
+        t._a = array
+        t._v = t._node = t._view = t._slot = None
+        t._nr = 0
+        if array.base is whole or _shares(array, x, parent):
+            t._v = cell
+            view = t._view = new(View)
+            view.base = base
+            view.base_node = node
+            view.creation = creation
+            step = (row, attributes, k)
+            view.steps = (*steps, step) if steps else (step,)
+        ts.append(t)
+    return tuple(ts)
+
+
+def _shares(array: Any, x: Any, parent: View | None) -> bool:
+    """Whether what a view op made of x is a view of it or (as_strided beside x) of its base."""
+    if memory.is_view_of(array, x._a) or not array.size:
+        return True
+    return parent is not None and memory.is_view_of(array, parent.base._a)
 
 
 def refresh(x: Any) -> None:
@@ -129,7 +157,8 @@ def follow(x: Any, table: HookTable | None) -> None:
 
 def edge_of(x: Any) -> Node | None:
     """The node a tensor's gradient goes to, refreshed when it is a stale view."""
-    if x._view is not None:
+    view: View | None = x._view
+    if view is not None and (view.base._node is not view.base_node or view.base._view is not None):
         refresh(x)
     return x._node  # type: ignore[no-any-return]
 
@@ -251,8 +280,9 @@ def keep_own_edge(t: Any, barrier: Node) -> None:
 
 def attach(ts: tuple[Any, ...], node: Node, outputs: tuple[int, ...] | None) -> None:
     """The outputs that have a gradient get their edge to the node."""
-    for k, t in enumerate(ts):
-        if (outputs is None or k in outputs) and t._a.dtype.kind in "fc":
+    for k in range(len(ts)) if outputs is None else outputs:
+        t = ts[k]
+        if t._a.dtype.kind in "fc":
             t._node, t._nr = node, k
 
 

@@ -6,6 +6,9 @@ registry says which table function has a kernel. Importing this costs no CuPy.
 
 from gradhook.kernels import (  # they register their kernels
     elements,
+    host,
+    host_norms,
+    host_recurrent,
     joining,
     loss,
     norms,
@@ -22,6 +25,9 @@ from gradhook.kernels.sources import names, source, status, where
 __all__ = [
     "accumulate",
     "elements",
+    "host",
+    "host_norms",
+    "host_recurrent",
     "joining",
     "loss",
     "names",

@@ -12,6 +12,7 @@ from gradhook.kernels import (
     loss,
     norms,
     optimizer,
+    picking,
     products,
     rows,
     scans,
@@ -55,6 +56,9 @@ def kernels(dtype: str) -> Iterator[Kernel]:
         yield scans.scan_kernel(name, dtype)
     for name in scatter.BODIES:
         yield scatter.index_kernel(name, dtype)
+    for name in picking.BODIES:
+        for count in range(1, picking.MOST + 1):
+            yield picking.pick_kernel(name, count, dtype)
     yield small_product.product_kernel(dtype)
     for name in ("nll_loss", "cross_entropy"):
         yield loss.loss_kernel(name, dtype)

@@ -120,13 +120,17 @@ def _any_norm(x: Any, weight: Any, bias: Any, axis: Any, eps: float) -> Any:
 
 
 @kernel_for("batch_norm")
-def batch_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float) -> Any:
+def batch_norm(
+    x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float = 1e-5
+) -> Any:
     """Kernel of the table's batch_norm."""
     return _any_norm(x, weight, bias, axis, eps)
 
 
 @kernel_for("layer_norm")
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float) -> Any:
+def layer_norm(
+    x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float = 1e-5
+) -> Any:
     """Kernel of the table's layer_norm."""
     n = _normalized(x, axis, weight, bias)
     if not n:

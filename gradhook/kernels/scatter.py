@@ -8,40 +8,33 @@ import functools
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from gradhook.kernels.launch import (
     NAMES,
     THREADS,
     Kernel,
-    dtype_name,
     elements_grid,
-    is_here,
     is_plain,
 )
+from gradhook.kernels.picking import Picked, copied, is_index, zeros
 from gradhook.kernels.registry import kernel_for
 
-_NONE = np.iinfo(np.int64).min  # no row is skipped
 # name -> what happens to element i; place: where the index points to, -1 outside
 BODIES = {
     "gather": "out[i] = place < 0 ? static_cast<T>(F(0) / F(0)) : x[place];",
     "scatter_sum": "if (place >= 0) add_to(out + place, static_cast<F>(x[i]));",
-    "row_sum_at": "if (place >= 0) add_to(out + place, static_cast<F>(x[i]));",
 }
 
 
 @functools.cache
 def index_kernel(name: str, dtype: str) -> Kernel:
     """The kernel of one entry of BODIES for one dtype."""
-    place = "row_place(i, skip)" if name == "row_sum_at" else "place(i)"
     full = f"gradhook_{name}_{dtype}"
-    skip = ", long long skip" if name == "row_sum_at" else ""
     body = (
         f'extern "C" __global__ void {full}(const T* x, const long long* index, T* out,\n'
-        f"    long long count, long long n, long long inner, long long length{skip}) {{\n"
+        f"    long long count, long long n, long long inner, long long length) {{\n"
         "    const Index at{index, n, inner, length};\n"
         "    for_each_element(count, [&](long long i) {\n"
-        f"        const long long place = at.{place};\n        {BODIES[name]} }});\n}}"
+        f"        const long long place = at.place(i);\n        {BODIES[name]} }});\n}}"
     )
     return Kernel(full, ("scatter",), dtype, body)
 
@@ -53,16 +46,12 @@ def _launch(name: str, args: tuple[Any, ...], count: int, numbers: tuple[int, ..
     kernel(elements_grid(count), (THREADS,), (*args, count, *numbers), nbytes)
 
 
-def _is_index(index: Any) -> bool:
-    return bool(index.dtype == np.int64 and index._c_contiguous and index.size and is_here(index))
-
-
 def _numbers(shape: tuple[int, ...], index: Any, axis: int) -> tuple[int, int, int] | None:
     """n, inner and length of `Index` in device code, where the index differs from the array in
     `axis` alone; None otherwise.
     """
     ndim = len(shape)
-    if not ndim or index.ndim != ndim or not -ndim <= axis < ndim or not _is_index(index):
+    if not ndim or index.ndim != ndim or not -ndim <= axis < ndim or not is_index(index):
         return None
     axis %= ndim
     if index.shape[:axis] != shape[:axis] or index.shape[axis + 1 :] != shape[axis + 1 :]:
@@ -97,11 +86,11 @@ def _sum_at(out: Any, index: Any, x: Any, axis: int) -> Any:
 
 
 @kernel_for("scatter_zeros")
-def scatter_zeros(x: Any, index: Any, *, axis: int, shape: Any, unique: bool = False) -> Any:
+def scatterzeros(x: Any, index: Any, *, axis: int, shape: Any, unique: bool = False) -> Any:
     """Kernel of the gradient of gather."""
     if not is_plain(x) or _numbers(tuple(shape), index, axis) is None or x.shape != index.shape:
         return NotImplemented
-    return _sum_at(_zeros(x, tuple(shape)), index, x, axis)
+    return _sum_at(zeros(x, tuple(shape)), index, x, axis)
 
 
 @kernel_for("scatter_add")
@@ -109,13 +98,7 @@ def scatter_add(x: Any, index: Any, src: Any, *, axis: int) -> Any:
     """Kernel of the table's scatter_add."""
     if not is_plain(x, src) or _numbers(x.shape, index, axis) is None or src.shape != index.shape:
         return NotImplemented
-    return _sum_at(x.copy(), index, src, axis)
-
-
-def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
-    out = type(like)(shape, like.dtype)
-    out.data.memset_async(0, out.nbytes)
-    return out
+    return _sum_at(copied(x), index, src, axis)
 
 
 @kernel_for("scatter_rows")
@@ -126,13 +109,9 @@ def scatter_rows(
     """Kernel of the gradient of embedding."""
     shape = tuple(shape)
     inner, n = prod(shape[1:]), indices.size
-    if by_frequency or not grad.size or not is_plain(grad) or not _is_index(indices):
+    if by_frequency or not grad.size or not is_plain(grad) or not is_index(indices):
         return NotImplemented
     if grad.size != n * inner:
         return NotImplemented
-    out = _zeros(grad, shape)
-    args = (grad, indices, out)
-    kernel = index_kernel("row_sum_at", dtype_name(grad))
-    numbers = (n * inner, n, inner, shape[0], _NONE if skip is None else skip)
-    kernel(elements_grid(n * inner), (THREADS,), (*args, *numbers), 3 * grad.nbytes)
-    return out
+    picked = Picked((indices,), n, inner, shape[:1])
+    return picked.sum_into(zeros(grad, shape), grad, skip)

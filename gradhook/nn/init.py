@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from gradhook import backend, random
+from gradhook.hooks.notices import caller_depth
+from gradhook.overloads.arguments import tensors_only
 from gradhook.storage import bump
 from gradhook.tensor import Tensor
 
+F = TypeVar("F", bound=Callable[..., Tensor])
+
 _TINY = 2.0**-1000
 _LINEAR = {"linear", "sigmoid"} | {f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)}
+
+
+_skipped: ContextVar[bool] = ContextVar("gradhook_init_skipped", default=False)
+
+
+@contextmanager
+def skipping() -> Iterator[None]:
+    """Within, the functions of this module leave their tensors as they are and draw nothing."""
+    outer = _skipped.get()
+    _skipped.set(True)
+    try:
+        yield
+    finally:
+        _skipped.set(outer)
+
+
+def _fills(function: F) -> F:
+    @functools.wraps(function)
+    def filled(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return tensor if _skipped.get() else function(tensor, *args, **kwargs)
+
+    return cast(F, filled)
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -46,6 +76,7 @@ def _source(generator: random.Generator | None) -> random.Generator:
     return random.default_generator if generator is None else generator
 
 
+@_fills
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None
 ) -> Tensor:
@@ -54,6 +85,7 @@ def uniform_(
     return _fill(tensor, draws * (b - a) + a)
 
 
+@_fills
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None
 ) -> Tensor:
@@ -62,6 +94,7 @@ def normal_(
     return _fill(tensor, draws * std + mean)
 
 
+@_fills
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -78,7 +111,7 @@ def trunc_normal_(
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
             "values may be incorrect.",
-            stacklevel=2,
+            stacklevel=caller_depth(),
         )
     from statistics import NormalDist  # only here: its imports are a thirtieth of gradhook's
 
@@ -95,21 +128,25 @@ def trunc_normal_(
     )
 
 
+@_fills
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with a number."""
     return _fill(tensor, val)
 
 
+@_fills
 def ones_(tensor: Tensor) -> Tensor:
     """Fill with 1."""
     return _fill(tensor, 1)
 
 
+@_fills
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill with 0."""
     return _fill(tensor, 0)
 
 
+@_fills
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix. Errors: ValueError unless tensor is a matrix."""
     if tensor.ndim != 2:
@@ -120,6 +157,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return tensor
 
 
+@_fills
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """The convolution weight that keeps its input, in each group.
 
@@ -153,6 +191,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 _calculate_fan_in_and_fan_out = _fans
 
 
+@_fills
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None
 ) -> Tensor:
@@ -164,6 +203,7 @@ def xavier_uniform_(
     return uniform_(tensor, -a, a, generator)
 
 
+@_fills
 def xavier_normal_(
     tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None
 ) -> Tensor:
@@ -177,7 +217,7 @@ def xavier_normal_(
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
     """None for an empty tensor, which stays as it is."""
     if 0 in tensor._a.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=caller_depth())
         return None
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
@@ -185,6 +225,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(_fans(tensor)[mode == "fan_out"])
 
 
+@_fills
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,
@@ -204,6 +245,7 @@ def kaiming_uniform_(
     )
 
 
+@_fills
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0,
@@ -219,6 +261,7 @@ def kaiming_normal_(
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
 
+@_fills
 def orthogonal_(
     tensor: Tensor, gain: float = 1, generator: random.Generator | None = None
 ) -> Tensor:
@@ -239,6 +282,7 @@ def orthogonal_(
     return _fill(tensor, backend.to_device(values.astype(tensor._a.dtype), tensor.device))
 
 
+@_fills
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: random.Generator | None = None
 ) -> Tensor:
@@ -254,3 +298,12 @@ def sparse_(
         zeros = _source(generator).permutation(rows, like=tensor._a)[: math.ceil(sparsity * rows)]
         tensor._a[zeros, column] = 0
     return tensor
+
+
+globals().update(
+    {
+        name: tensors_only(function, f"nn.init.{name}")
+        for name, function in list(globals().items())
+        if name.endswith("_") and not name.startswith("_")
+    }
+)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from gradhook import backend, dtypes
+from gradhook.creation import empty_like
 from gradhook.modes import no_grad
 from gradhook.nn.module_walk import ModuleWalk
 from gradhook.tensor import Tensor
@@ -81,6 +82,12 @@ class ModuleCast(ModuleWalk):
             return t.to(**options) if options else t
 
         return self._apply(moved)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move all parameters and buffers to a device without their values, which are then
+        arbitrary. recurse: those of the modules below, too. Returns self.
+        """
+        return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def _cast(self, dtype: dtypes.dtype) -> Self:
         return self._apply(lambda t: t.to(dtype=dtype) if t.is_floating_point() else t)

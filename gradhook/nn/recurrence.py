@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.kernels.registry import kernels_of
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
@@ -117,6 +119,35 @@ def _run_reversed(
         state = step(x, state)
         outputs.append(state[0])
     return outputs[::-1], state
+
+
+def is_one_op(mode: str, x: Tensor) -> bool:
+    """Whether a whole sequence is one operation for arrays of this kind: where it has a kernel."""
+    module, kind = ARRAY_MODULES[type(x._a)], x._a.dtype.kind
+    return f"{mode.lower()}_sequence" in kernels_of(module) and kind == "f" and x._a.size > 0
+
+
+def lstm_sequence(
+    x: Tensor,
+    state: State,
+    weights: tuple[Tensor, Tensor, Tensor | None],
+    time: int,
+    reverse: bool,
+) -> tuple[Tensor, State]:
+    """All steps of an LSTM, from the input's projection on, as one operation.
+
+    time: the axis of steps of x. weights: weight_ih, weight_hh and the sum of both biases.
+    """
+    if time:
+        x = xp.permute_dims(x, dims=(1, 0, 2))
+    if reverse:
+        x = xp.flip(x, dims=(0,))
+    outputs, cells, _ = xp.lstm_sequence(x, *state, *weights)
+    end = (slice(-1, None),)
+    last = tuple([xp.squeeze(xp.slice_view(t, index=end), axis=0) for t in (outputs, cells)])
+    if reverse:
+        outputs = xp.flip(outputs, dims=(0,))
+    return (xp.permute_dims(outputs, dims=(1, 0, 2)) if time else outputs), last
 
 
 def single_step(

@@ -13,7 +13,7 @@ from gradhook.nn import init
 from gradhook.nn.module import Module
 from gradhook.nn.parameter import Parameter
 from gradhook.nn.recorded import ops as xp
-from gradhook.nn.recurrence import CELLS, State, run
+from gradhook.nn.recurrence import CELLS, State, is_one_op, lstm_sequence, run
 from gradhook.nn.utils.rnn import PackedSequence
 from gradhook.tensor import Tensor
 
@@ -288,13 +288,17 @@ class RNNBase(Module):
         first_bias = weights.get("bias_ih")
         if bias is not None and self.mode != "GRU":  # both only add up: once, not at every step
             first_bias, bias = first_bias + bias, None
+        reverse = bool(self.bidirectional and index % 2)
+        if sizes is None and project is None and is_one_op(self.mode, x):
+            given = (weights["weight_ih"], weight, first_bias)
+            return lstm_sequence(x, first, given, time, reverse)
         projected = xp.linear(x, weights["weight_ih"], first_bias)
         inputs = projected.unbind(time) if sizes is None else projected.split(sizes)
         outputs, last = run(
             lambda part, state: cell(part, state, weight, bias, project),
             inputs,
             first,
-            reverse=bool(self.bidirectional and index % 2),
+            reverse=reverse,
         )
         if sizes is None:
             return xp.stack(*outputs, axis=time), last

@@ -1,4 +1,4 @@
-"""CTCLoss and LinearCrossEntropyLoss."""
+"""CTCLoss, LinearCrossEntropyLoss and its options."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gradhook.nn import functional as F
+from gradhook.nn.functional.chunking import LinearCrossEntropyOptions
 from gradhook.nn.functional.ctc import Lengths
 from gradhook.nn.linear import Linear
 from gradhook.nn.loss import _Loss, _WeightedLoss
@@ -59,7 +60,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
-        options: None = None,
+        options: LinearCrossEntropyOptions | None = None,
     ) -> None:
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(
@@ -111,4 +112,4 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )
 
 
-__all__ = ["CTCLoss", "LinearCrossEntropyLoss"]
+__all__ = ["CTCLoss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradhook.dtypes import accumulation
+from gradhook.kernels.parts import in_parts
 from gradhook.ops.axes import wrap, wrap_all
 from gradhook.ops.selection import SMALL, cleared
 from gradhook.ops.special import error_function
@@ -74,10 +75,16 @@ def gelu(xp: Any, x: Any, *, approximate: str = "none") -> Any:
 
     Errors: RuntimeError when approximate is neither "none" nor "tanh".
     """
-    if approximate == "tanh":
-        return (xp.tanh((x + x * x * x * 0.044715) * 0.7978845608028654) + 1) * 0.5 * x
-    if approximate != "none":
+    if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
+    return in_parts(xp, _gelu_by_tanh if approximate == "tanh" else _gelu, x)
+
+
+def _gelu_by_tanh(xp: Any, x: Any) -> Any:
+    return (xp.tanh((x + x * x * x * 0.044715) * 0.7978845608028654) + 1) * 0.5 * x
+
+
+def _gelu(xp: Any, x: Any) -> Any:
     return (error_function(xp, x * 0.7071067811865476) + 1) * 0.5 * x
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradhook.dtypes import raw
+from gradhook.dtypes import of, raw
 from gradhook.ops.table import composite, op
 
 
@@ -29,13 +29,13 @@ def negative(xp: Any, x: Any) -> Any:
         ) from error
 
 
-@op(torch="positive(input)", operator="pos", view=True, linear=True, x=lambda xp, g: g)
+@composite(torch="positive(input)", operator="pos")
 def positive(xp: Any, x: Any) -> Any:
-    """x itself.
+    """x itself, the same object, as PyTorch returns.
 
     x: any shape, not bool. Result: shape and dtype of x. Errors: RuntimeError for bool.
     """
-    if x.dtype.kind == "b":
+    if of(x.dtype).np.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return x
 
@@ -244,7 +244,7 @@ def nan_to_num(
 @op(torch=None, linear=True, x=lambda xp, g: g)
 def contiguous_copy(xp: Any, x: Any) -> Any:
     """A copy of x in row-major order. x: any shape. Result: shape and dtype of x."""
-    return xp.array(x, order="C", copy=True)
+    return x.copy()
 
 
 @op(torch=None, linear=True, x=lambda xp, g, move, back: xp.transfer(g, move=back, back=move))

@@ -35,6 +35,7 @@ from gradhook.ops import (  # noqa: F401
     nn_norm,
     nn_pad,
     nn_pool,
+    nn_recurrent,
     nn_sample,
     numerical,
     order,

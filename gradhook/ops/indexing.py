@@ -178,7 +178,11 @@ def index_accumulate(xp: Any, x: Any, index: Any, *, axis: int, shape: Any) -> A
     linear=True,
     index=None,
     x=lambda xp, g: g,
-    source=lambda xp, g, index, axis, alpha: xp.index_select(g, index, axis=axis) * alpha,
+    source=lambda xp, g, index, axis, alpha: (
+        xp.index_select(g, index, axis=axis)
+        if alpha == 1
+        else xp.index_select(g, index, axis=axis) * alpha
+    ),
 )
 def index_add(xp: Any, x: Any, index: Any, source: Any, *, axis: int, alpha: Any = 1) -> Any:
     """x with alpha * source added to its slices at `index` along `axis`.
@@ -202,7 +206,7 @@ def index_add(xp: Any, x: Any, index: Any, source: Any, *, axis: int, alpha: Any
     if x.ndim == 0:
         return result + source.reshape(-1).sum() * alpha
     where = (*(slice(None),) * wrap(axis, x.ndim), index.reshape(-1))
-    accumulate_at(xp, result, where, source * x.dtype.type(alpha))
+    accumulate_at(xp, result, where, source if alpha == 1 else source * x.dtype.type(alpha))
     return result
 
 

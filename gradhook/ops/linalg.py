@@ -269,7 +269,16 @@ def addmv(xp: Any, x: Any, y: Any, z: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 
 @composite(torch="addr(input, vec1, vec2, *, beta=1, alpha=1)", inplace=True)
 def addr(xp: Any, x: Any, y: Any, z: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * x + alpha * outer(y, z). x: broadcasts to (n, m); y: (n,), z: (m,). Result: (n, m)."""
+    """beta * x + alpha * outer(y, z). x: broadcasts to (n, m); y: (n,), z: (m,). Result: (n, m).
+
+    Errors: RuntimeError for factors of integers that are no integers.
+    """
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and kind_of(x.dtype) in "biu":
+            raise RuntimeError(
+                f"addr: For integral input tensors, argument {name} must not be a floating point "
+                f"number, found {factor}"
+            )
     return _scaled(x, beta, xp.outer(y, z), alpha)
 
 

@@ -68,8 +68,9 @@ def inv(xp: Any, x: Any) -> Any:
 
 @op(torch=None, linear=True, x=lambda xp, g: g)
 def nudged(xp: Any, x: Any) -> Any:
-    """x where its matrices are regular, else its small singular values raised to sqrt(eps) times
-    the largest, so that limits can be taken. x: (..., n, n). Result: shape of x, a copy.
+    """x where its matrices are regular, else its small singular values raised to eps^(1/3) times
+    the largest, so that limits of second order can be taken. x: (..., n, n). Result: shape of x, a
+    copy.
     """
     if x.size == 0:
         return x.copy()
@@ -77,24 +78,77 @@ def nudged(xp: Any, x: Any) -> Any:
     with failing("det: the input matrix contained non-finite values"):
         u, s, vh = xp.linalg.svd(x)
     largest = s.max(axis=-1, keepdims=True)
-    floor = eps**0.5 * xp.where(largest > 0, largest, 1)
+    floor = eps ** (1 / 3) * xp.where(largest > 0, largest, 1)
     raised = xp.maximum(s, floor) - s
     singular = s.min(axis=-1, keepdims=True) <= eps * x.shape[-1] * largest
     return xp.where(singular[..., None], x + xp.matmul(u * raised[..., None, :], vh), x)
 
 
 @composite()
-def cofactor_vjp(xp: Any, g: Any, x: Any) -> Any:
-    """Gradient of cofactor, for singular x to half the digits (and its own gradient only where x is
-    regular). Result: shape of x.
+def cofactor_curvature(xp: Any, g: Any, h: Any, x: Any) -> Any:
+    """Gradient of cofactor_vjp(h, x) for x: the third derivative of det, of singular x to a third
+    of the digits. With B = x^-1: (tr(Bg) tr(Bh) - tr(BgBh)) B - tr(Bh) BgB - tr(Bg) BhB + BgBhB +
+    BhBgB, transposed, times det(x). Result: shape of x.
     """
     near = xp.nudged(x)
     back = xp.inv(near)
-    turned = xp.matrix_transpose(back)
-    total = xp.expand_dims(xp.expand_dims(xp.sum(g * turned, axis=(-2, -1)), axis=-1), axis=-1)
+    a, b = xp.matmul(back, g), xp.matmul(back, h)
+
+    def trace(m: Any) -> Any:
+        total = xp.sum(xp.diagonal(m, dim1=-2, dim2=-1), axis=-1, keepdims=True)
+        return xp.expand_dims(total, axis=-1)
+
+    ab, ba = xp.matmul(a, b), xp.matmul(b, a)
+    inner = ab + ba - trace(b) * a - trace(a) * b
+    scaled = xp.matmul(inner, back) + (trace(a) * trace(b) - trace(ab)) * back
     size = xp.expand_dims(xp.expand_dims(xp.det(near), axis=-1), axis=-1)
-    moved = xp.matrix_transpose(xp.matmul(xp.matmul(back, g), back))
-    return size * (total * turned - moved)
+    return size * xp.matrix_transpose(scaled)
+
+
+@op(
+    torch=None,
+    h=lambda xp, g, x: xp.cofactor_vjp(g, x),
+    x=lambda xp, g, h, x: xp.cofactor_curvature(g, h, x),
+)
+def cofactor_vjp(xp: Any, h: Any, x: Any) -> Any:
+    """Gradient of cofactor: the second derivative of det in direction h, which is symmetric; exact,
+    also of singular x. h, x: (..., n, n). Result: shape of x.
+
+    In the basis of x = U S V^H the change m = U^H h V changes cofactor (i, i) by the sum of
+    m_jj p_ij and (i, j) by -m_ji p_ij, where p_ij is the product of the singular values but
+    the i-th and j-th.
+    """
+    if x.shape[-1] == 0:
+        return x.copy()
+    u, s, vh, sign = _svd_and_sign(xp, x)
+    pairs = _products_without_pairs(xp, s)
+    m = xp.matmul(u.conj().swapaxes(-1, -2), xp.matmul(h, vh.conj().swapaxes(-1, -2)))
+    middle = -m.swapaxes(-1, -2) * pairs
+    at = np.arange(x.shape[-1])
+    middle[..., at, at] = xp.matmul(pairs, m[..., at, at][..., None])[..., 0]
+    return xp.matmul(u.conj() * sign[..., None, None], xp.matmul(middle, vh.conj()))
+
+
+def _svd_and_sign(xp: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """The singular value decomposition and det(U) det(V^H), of modulus 1."""
+    with failing("det: the input matrix contained non-finite values"):
+        u, s, vh = xp.linalg.svd(x)
+    return u, s, vh, xp.linalg.det(u) * xp.linalg.det(vh)
+
+
+def _products_without(xp: Any, s: Any) -> Any:
+    """Of each entry of s (..., n), the product of the others, without a division."""
+    ones = xp.ones_like(s[..., :1])
+    before = xp.cumprod(xp.concatenate([ones, s[..., :-1]], axis=-1), axis=-1)
+    after = xp.cumprod(xp.concatenate([ones, s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return before * after
+
+
+def _products_without_pairs(xp: Any, s: Any) -> Any:
+    """Of each two entries of s (..., n), the product of the others; 0 on the diagonal."""
+    one = np.eye(s.shape[-1], dtype=bool)
+    others = xp.where(xp.asarray(one), 1, s[..., None, :])  # row i: s without its i-th entry
+    return xp.where(xp.asarray(one), 0, _products_without(xp, others))
 
 
 @op(torch=None, x=lambda xp, g, x: xp.cofactor_vjp(g, x))
@@ -102,13 +156,8 @@ def cofactor(xp: Any, x: Any) -> Any:
     """det(x) x^-T, also of singular x: the gradient of det. x: (..., n, n). Result: shape of x."""
     if x.shape[-1] == 0:
         return x.copy()
-    with failing("det: the input matrix contained non-finite values"):
-        u, s, vh = xp.linalg.svd(x)
-    sign = xp.linalg.det(u) * xp.linalg.det(vh)
-    ones = xp.ones_like(s[..., :1])
-    before = xp.cumprod(xp.concatenate([ones, s[..., :-1]], axis=-1), axis=-1)
-    after = xp.cumprod(xp.concatenate([ones, s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    scaled = u.conj() * (before * after)[..., None, :] * sign[..., None, None]
+    u, s, vh, sign = _svd_and_sign(xp, x)
+    scaled = u.conj() * _products_without(xp, s)[..., None, :] * sign[..., None, None]
     return xp.matmul(scaled, vh.conj())
 
 

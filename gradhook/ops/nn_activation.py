@@ -16,7 +16,7 @@ def silu_vjp(xp: Any, g: Array, x: Array) -> Array:
     return g * (s * (1 + x * (1 - s)))
 
 
-@op(method=False, promote="float", x=lambda xp, g, x: xp.silu_vjp(g, x), takes="fc")
+@op(method=False, x=lambda xp, g, x: xp.silu_vjp(g, x), takes="fc")
 def silu(xp: Any, x: Array) -> Array:
     """x * sigmoid(x).
 

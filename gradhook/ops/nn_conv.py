@@ -4,79 +4,14 @@ differentiation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
 
+from gradhook.ops import nn_conv_parts as parts
 from gradhook.ops.table import op
+from gradhook.ops.windows import Geometry, geometry, pad_spatial, windows
 
 Array = Any
-Pair = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """Where windows lie: a number a spatial axis; padding is (before, after)."""
-
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[Pair, ...]
-    dilation: tuple[int, ...]
-    spatial: tuple[int, ...]
-
-    @property
-    def padded(self) -> tuple[int, ...]:
-        """The spatial shape with padding."""
-        return tuple(n + a + b for n, (a, b) in zip(self.spatial, self.padding, strict=True))
-
-    @property
-    def out(self) -> tuple[int, ...]:
-        """The number of windows along each axis."""
-        axes = zip(self.padded, self.kernel, self.stride, self.dilation, strict=True)
-        return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes)
-
-    def offsets(self) -> list[tuple[int, ...]]:
-        """Every kernel position, in row-major order."""
-        return list(product(*(range(k) for k in self.kernel)))
-
-    def window_slices(self, offset: tuple[int, ...]) -> tuple[slice, ...]:
-        """The padded elements that kernel position `offset` meets, as strided slices."""
-        axes = zip(offset, self.stride, self.dilation, self.out, strict=True)
-        return tuple(slice(k * d, k * d + s * (n - 1) + 1, s) for k, s, d, n in axes)
-
-    def inner_slices(self) -> tuple[slice, ...]:
-        """The unpadded part of a padded array."""
-        return tuple(slice(a, a + n) for n, (a, _) in zip(self.spatial, self.padding, strict=True))
-
-
-def per_axis(value: Any, n: int) -> tuple[Any, ...]:
-    """One value an axis: a number or a single entry is repeated n times."""
-    if isinstance(value, (tuple, list)):
-        return tuple(value) * n if len(value) == 1 and n > 1 else tuple(value)
-    return (value,) * n
-
-
-def geometry(
-    kernel: Any, stride: Any, padding: Any, dilation: Any, spatial: tuple[int, ...]
-) -> Geometry:
-    """The Geometry of a call's attributes; each is a number, one entry, or an entry an axis
-    (padding: also pairs).
-    """
-    n = len(spatial)
-    pads = tuple(
-        (p, p) if not isinstance(p, (tuple, list)) else (p[0], p[1]) for p in per_axis(padding, n)
-    )
-    return Geometry(per_axis(kernel, n), per_axis(stride, n), pads, per_axis(dilation, n), spatial)
-
-
-def pad_spatial(xp: Any, x: Array, where: Geometry, value: Any = 0) -> Array:
-    """x with its last axes padded by a constant; x itself where there is no padding."""
-    if not any(a or b for a, b in where.padding):
-        return x
-    out = xp.full((*x.shape[: -len(where.spatial)], *where.padded), value, dtype=x.dtype)
-    out[(..., *where.inner_slices())] = x
-    return out
 
 
 def _columns(xp: Any, x: Array, where: Geometry, groups: int) -> Array:
@@ -86,18 +21,8 @@ def _columns(xp: Any, x: Array, where: Geometry, groups: int) -> Array:
     """
     x = pad_spatial(xp, x, where)
     batch, channels = x.shape[:2]
-    steps = x.strides[2:]
-    windows = xp.lib.stride_tricks.as_strided(
-        x,
-        shape=(batch, channels, *where.kernel, *where.out),
-        strides=(
-            *x.strides[:2],
-            *(s * d for s, d in zip(steps, where.dilation, strict=True)),
-            *(s * d for s, d in zip(steps, where.stride, strict=True)),
-        ),
-    )
     rows = channels // groups * prod(where.kernel)
-    return windows.reshape((batch, groups, rows, prod(where.out)))
+    return windows(xp, x, where).reshape((batch, groups, rows, prod(where.out)))
 
 
 def _grouped(x: Array, groups: int) -> Array:
@@ -145,6 +70,8 @@ def convolution(
     Result: (batch, out, *windows).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, x.shape[2:])
+    if groups == 1 and parts.takes(x, weight, bias):
+        return parts.convolution(x, weight, bias, where)
     out = xp.matmul(_filters(weight, groups), _columns(xp, x, where, groups))
     out = out.reshape((x.shape[0], weight.shape[0], *where.out))
     if bias is not None:
@@ -186,6 +113,8 @@ def convolution_input(
     in, *spatial).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, tuple(shape[2:]))
+    if groups == 1 and parts.takes(grad, weight):
+        return parts.convolution_input(grad, weight, where)
     columns = xp.matmul(_filters(weight, groups).swapaxes(1, 2), _grouped(grad, groups))
     columns = columns.reshape((*shape[:2], *where.kernel, *where.out))
     image = xp.zeros((*shape[:2], *where.padded), dtype=columns.dtype)
@@ -221,6 +150,8 @@ def convolution_weight(
     *kernel).
     """
     where = geometry(tuple(shape[2:]), stride, padding, dilation, x.shape[2:])
+    if groups == 1 and shape[0] <= 2 * prod(where.out) and parts.takes(grad, x):
+        return parts.convolution_weight(grad, x, where)
     columns, grouped = _columns(xp, x, where, groups), _grouped(grad, groups)
     if grouped.shape[2] <= 2 * grouped.shape[3]:  # a product a sample takes no more than columns
         return xp.matmul(grouped, columns.swapaxes(2, 3)).sum(axis=0).reshape(shape)

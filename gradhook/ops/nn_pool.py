@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from gradhook.ops.nn_conv import Geometry, geometry, pad_spatial
+from gradhook.ops import nn_pool_parts
 from gradhook.ops.table import op
+from gradhook.ops.windows import Geometry, geometry, pad_spatial
 
 Array = Any
 
@@ -82,6 +83,10 @@ def max_pool(
     """
     where = pool_geometry(kernel, stride, padding, dilation, ceil_mode, x.shape[-rank:])
     padded = pad_spatial(xp, x, where, _lowest(xp, x.dtype))
+    if nn_pool_parts.takes(padded, where):
+        found = nn_pool_parts.max_pool(padded, where)
+        if found is not None:
+            return found[0], _flat_indices(xp, found[1], where)
     first, *others = where.offsets()
     best = padded[(..., *where.window_slices(first))].copy()
     number = xp.uint8 if len(others) < 256 else xp.int64

@@ -10,6 +10,8 @@ from math import erf as math_erf
 from math import factorial
 from typing import Any
 
+from gradhook.kernels.host import ATANH_ERF
+from gradhook.kernels.parts import in_parts
 from gradhook.ops.table import composite, op
 
 # W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969),
@@ -154,12 +156,26 @@ def _horner(x: Any, coefficients: tuple[float, ...]) -> Any:
     return result
 
 
+def _by_tanh(xp: Any, x: Any) -> Any:
+    """erf of a float32 NumPy array, 2.7e-7 relative: one tanh, half the calls of the others."""
+    z = xp.clip(x, -4.1, 4.1)
+    inner = _horner(z * z, ATANH_ERF)
+    inner *= z
+    return xp.tanh(inner, out=inner)
+
+
 def error_function(xp: Any, x: Any) -> Any:
     """erf of an array, 4e-16 relative in float64; two rational functions and one exponential."""
     if x.dtype.itemsize == 2:
         return error_function(xp, x.astype("f4")).astype(x.dtype)
-    if x.size <= _FEW and type(x).__module__ == "numpy":
-        return xp.array([math_erf(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)
+    if type(x).__module__ == "numpy":
+        if x.size <= _FEW:
+            return xp.array([math_erf(v) for v in x.ravel().tolist()], x.dtype).reshape(x.shape)
+        return in_parts(xp, _by_tanh if x.dtype.char == "f" else _rational, x)
+    return _rational(xp, x)
+
+
+def _rational(xp: Any, x: Any) -> Any:
     size = xp.minimum(xp.abs(x), x.dtype.type(6))
     square = size * size
     inner = x * (_horner(square, _ERF_P) / _horner(square, _ERF_Q))

@@ -15,6 +15,8 @@ from gradhook.optim.optimizer import Group, Optimizer, scalar
 from gradhook.storage import bump
 from gradhook.tensor import Tensor
 
+PART = 1 << 15  # elements: a parameter, its gradient and its state are 640 kB of float32
+
 
 class Elementwise(Optimizer):
     """Base of optimizers that step each element from its own value, gradient and state.
@@ -72,7 +74,7 @@ class Elementwise(Optimizer):
                     count, dtype = step.item(), a.dtype
                     n = typed(self.all_numbers(group, state), a.real.dtype)
                 tensors = [state[name] for name in names]
-                self._moved(n, a, g, [t._a for t in tensors])
+                self._moved_by_parts(n, a, g, [t._a for t in tensors])
                 bump(p)
                 for t in tensors:
                     bump(t)
@@ -90,6 +92,20 @@ class Elementwise(Optimizer):
         if n.shrinks:
             xp.multiply(a, n.keep, out=a)
         self.move(xp, n, a, g, self.scratch(a), *state)
+
+    def _moved_by_parts(self, n: Any, a: Any, g: Any, state: list[Any]) -> None:
+        """Step one parameter: a large one in parts that stay in a core's cache from the first array
+        call of `move` to its last.
+        """
+        if a.size < 2 * PART or type(a) is not np.ndarray:
+            return self._moved(n, a, g, state)
+        arrays = (a, g, *state)
+        if not all([x.flags.c_contiguous for x in arrays]):
+            return self._moved(n, a, g, state)
+        flat = [x.reshape(-1) for x in arrays]
+        for start in range(0, a.size, PART):
+            part, by, *rest = [x[start : start + PART] for x in flat]
+            self._moved(n, part, by, rest)
 
     def all_numbers(self, group: Group, state: dict[str, Any]) -> dict[str, Any]:
         """`numbers`, and what the base takes from the group."""

@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
             d = self._direction(state, g)
             t = min(1.0, 1.0 / float(abs(g).sum())) * lr if state["n_iter"] == 1 else lr
             state.update(d=make(d), t=t, prev_flat_grad=make(g), prev_loss=float(loss))
-            here = Point(0.0, loss, g, np.float64(float(dot(g, d))))
+            here = Point(0.0, loss, g, slope(g, d))
             if here.slope > -small:
                 break
             if group["line_search_fn"] is not None:
@@ -154,7 +154,7 @@ class LBFGS(Optimizer):
             for p, old in zip(params, before, strict=True):
                 p._a[...] = old
                 bump(p)
-            return Point(t, f, g, np.float64(float(dot(g, d))))
+            return Point(t, f, g, slope(g, d))
 
         return strong_wolfe(evaluate, here, np.float64(t), largest(d), small, left)
 
@@ -184,6 +184,11 @@ class LBFGS(Optimizer):
 def dot(x: Any, y: Any) -> Any:
     """The product of two vectors, a 0-d array."""
     return ARRAY_MODULES[type(x)].asarray(x.dot(y))
+
+
+def slope(g: Any, d: Any) -> Any:
+    """The slope along the direction d, read, in the precision of the gradient."""
+    return g.dtype.type(float(dot(g, d)))
 
 
 def plus(x: Any, y: Any, weight: Any) -> Any:

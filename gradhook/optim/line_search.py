@@ -9,8 +9,8 @@ import numpy as np
 
 
 class Point(NamedTuple):
-    """A place on the line: t, the function's value f, its gradient g and its slope along the
-    line.
+    """A place on the line: t, the function's value f, its gradient g and its slope along the line,
+    a scalar of the gradient's dtype.
     """
 
     t: Any
@@ -55,8 +55,12 @@ def strong_wolfe(
     before, new, count = start, evaluate(t), 1
     ends = [start, new]
 
+    # In the precision of the gradient: close to the minimum the decrease to be shown is less than f
+    # resolves, and a step that shows none must not count as too high (as torch.optim.LBFGS).
+    precision = type(start.slope)
+
     def too_high(p: Point) -> bool:
-        return bool(p.f > start.f + c1 * p.t * start.slope)
+        return bool(p.f > precision(start.f + c1 * p.t * start.slope))
 
     def flat(p: Point) -> bool:
         return bool(abs(p.slope) <= -c2 * start.slope)

@@ -18,13 +18,13 @@ FUNCTIONS = (
     *"""
     pow add sub subtract rsub div divide true_divide float_power where masked_fill clamp clip
     softmax log_softmax equal allclose is_nonzero is_floating_point is_complex numel
-    result_type can_cast promote_types ldexp polygamma mvlgamma dist
+    result_type can_cast promote_types ldexp polygamma mvlgamma
 """.split(),
 )
 METHODS = (
     *"""
     pow __pow__ add sub subtract div divide true_divide float_power where masked_fill clamp clip
-    softmax log_softmax equal allclose is_nonzero ldexp polygamma mvlgamma dist __rdiv__
+    softmax log_softmax equal allclose is_nonzero ldexp polygamma mvlgamma __rdiv__
 """.split(),
 )
 PROPERTIES: tuple[str, ...] = ()
@@ -391,8 +391,3 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     for k in range(1, p):
         total = ops.add(total, ops.lgamma(ops.subtract(input, k / 2)))
     return ops.add(total, p * (p - 1) / 4 * 1.1447298858494002)
-
-
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of input - other. Shapes broadcast. Result: 0-d. Floating or complex."""
-    return ops.vector_norm(ops.subtract(input, other), ord=float(p))

@@ -4,6 +4,7 @@ isin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,12 @@ METHODS = ("rot90", "fliplr", "flipud")
 PROPERTIES: tuple[str, ...] = ()
 
 
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Each tensor with at least 1 dimension. Any dtype; views where a tensor has them already."""
     return _each(tensors, lambda x: x if x.ndim else ops.reshape(x, shape=(1,)))
 
 
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Each tensor with at least 2 dimensions, new ones first.
 
     Any dtype; views where a tensor has them already.
@@ -38,7 +39,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return _each(tensors, lambda x: x if x.ndim > 1 else ops.reshape(x, shape=(1, x.numel())))
 
 
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Each tensor with at least 3 dimensions; a vector goes to the middle one.
 
     Any dtype; views where a tensor has them already.
@@ -67,9 +68,11 @@ def broadcast_shapes(*shapes: Any) -> Any:
     return Size(broadcast(*[(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
 
 
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Each tensor as a view of the shape they broadcast to. Dtypes stay."""
-    found = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    found: tuple[Any, ...] = tensors
+    if len(tensors) == 1 and not isinstance(tensors[0], Tensor):
+        found = tuple(tensors[0])
     shape = broadcast(*[tuple(t.shape) for t in found])
     return tuple(ops.expand(t, size=shape) for t in found)
 
@@ -109,13 +112,14 @@ def flipud(input: Tensor) -> Tensor:
     return ops.flip(input, dims=(0,))
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinate grids of vectors, views.
 
     indexing: "ij" or "xy". Errors: RuntimeError for others. Dtypes stay.
     """
-    one = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
-    found: list[Tensor] = list(tensors[0]) if one else list(tensors)
+    given: tuple[Any, ...] = tensors
+    one = len(given) == 1 and not isinstance(given[0], Tensor)
+    found: list[Tensor] = list(given[0]) if one else list(given)
     if not found:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if any(t.ndim > 1 for t in found):

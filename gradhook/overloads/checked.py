@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gradhook.autograd.operands import no_tensor
 from gradhook.ops.documentation import documented
 from gradhook.ops.table import TABLE, Op
 from gradhook.overloads.recorded import ops
@@ -39,10 +40,7 @@ PROPERTIES: tuple[str, ...] = ()
 def refuse(name: str, argument: str, position: int, found: Any) -> None:
     """Raise TypeError for an argument that must be a Tensor and is none."""
     if not isinstance(found, Tensor):
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be Tensor, not "
-            f"{type(found).__name__}"
-        )
+        raise no_tensor(name, argument, position, found)
 
 
 def isclose(

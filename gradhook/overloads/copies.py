@@ -71,6 +71,7 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = f"{name} of input, copied: parameters, shape, dtype and errors as there."
+    view.__annotations__ = {"input": "Tensor"}
     function.__wrapped__ = view  # type: ignore[attr-defined]
     return function
 

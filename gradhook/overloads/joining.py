@@ -36,7 +36,7 @@ def _listed(name: str, tensors: Any) -> Tensors:
     return tensors
 
 
-def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Tensors joined along dim.
 
     tensors: shapes that agree but for dim; (0,) ones are left out. Result: promoted.
@@ -47,7 +47,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
 concat = concatenate = cat
 
 
-def stack(tensors: Any, dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension. Errors: RuntimeError when the shapes differ.
 
     The promoted dtype.
@@ -55,13 +55,13 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
     return ops.stack(*_listed("stack", tensors), axis=dim)
 
 
-def hstack(tensors: Any) -> Tensor:
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors joined along the second dimension (the first of vectors). The promoted dtype."""
     lifted = [atleast_1d(t) for t in _listed("hstack", tensors)]
     return ops.concat(*lifted, axis=0 if lifted[0].ndim == 1 else 1)
 
 
-def vstack(tensors: Any) -> Tensor:
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors joined along the first dimension, vectors as rows. The promoted dtype."""
     return ops.concat(*(atleast_2d(t) for t in _listed("vstack", tensors)), axis=0)
 
@@ -69,12 +69,12 @@ def vstack(tensors: Any) -> Tensor:
 row_stack = vstack
 
 
-def dstack(tensors: Any) -> Tensor:
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors joined along the third dimension. The promoted dtype."""
     return ops.concat(*(atleast_3d(t) for t in _listed("dstack", tensors)), axis=2)
 
 
-def column_stack(tensors: Any) -> Tensor:
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Vectors as columns and matrices joined along the second dimension. The promoted dtype."""
     lifted = [
         t if t.ndim > 1 else ops.reshape(t, shape=(t.numel(), 1))

@@ -25,6 +25,15 @@ def floating(name: str, *tensors: Tensor) -> None:
             raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {t.dtype.title}")
 
 
+def with_norm(input: Tensor) -> None:
+    """Raise RuntimeError for what has no norm: integers and bool."""
+    if input._a.dtype.kind in "biu":
+        raise RuntimeError(
+            "norm(): input dtype should be either floating point or complex. Got "
+            f"{input.dtype.title} instead."
+        )
+
+
 def matrices(name: str, A: Tensor, argument: str = "A") -> None:
     """Raise RuntimeError where A has fewer than 2 dimensions or is of another dtype."""
     floating(name, A)

@@ -257,21 +257,29 @@ def _unit_columns(A: Tensor, columns: int) -> Tensor:
 
 
 def _reflected(A: Tensor, tau: Tensor, x: Tensor, turned: bool = False) -> Tensor:
-    """The product of the reflections in A and tau, or its conjugate transpose, times x."""
+    """The product of the reflections in A and tau, or its conjugate transpose, times x.
+
+    The product is I - V T V^H with T = (I + D S)^-1 D, D the diagonal of tau and S the part of
+    V^H V above the diagonal (Schreiber and Van Loan, 1989, solved for T): a few products whatever
+    the number of reflections, and no division by tau.
+    """
     k = tau.shape[-1]
     if k == 0:  # zeros with the history of A and tau
         zero = ops.expand_dims(ops.sum(tau, axis=-1, keepdims=True), axis=-1)
-        x = ops.add(x, ops.add(ops.sum(ops.tril(A[..., :0], diagonal=0)), zero))
-    one = _unit_columns(A, A.shape[-2])
-    for i in range(k) if turned else reversed(range(k)):
-        column = ops.tril(A[..., i : i + 1], diagonal=-1 - i)
-        v = ops.add(column, one[..., i : i + 1])
-        factor = tau[..., i : i + 1]
-        if turned:
-            factor = ops.conj(factor)
-        scaled = ops.multiply(v, ops.expand_dims(factor, axis=-1))
-        x = ops.subtract(x, ops.matmul(scaled, ops.matmul(ops.adjoint(v), x)))
-    return x
+        return ops.add(x, ops.add(ops.sum(ops.tril(A[..., :0], diagonal=0)), zero))
+    v = ops.add(ops.tril(A[..., :k], diagonal=-1), _unit_columns(A, A.shape[-2])[..., :k])
+    along = ops.adjoint(v)
+    factors = ops.expand_dims(tau, axis=-1)
+    # solve_triangular reads the part above the diagonal, which counts as 1
+    triangle = ops.multiply(factors, ops.matmul(along, v))
+    parts = ops.matmul(along, x)
+    if turned:
+        parts = solve_triangular(ops.adjoint(triangle), parts, upper=False, unitriangular=True)
+        parts = ops.multiply(ops.conj(factors), parts)
+    else:
+        parts = ops.multiply(factors, parts)
+        parts = solve_triangular(triangle, parts, upper=True, unitriangular=True)
+    return ops.subtract(x, ops.matmul(v, parts))
 
 
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:

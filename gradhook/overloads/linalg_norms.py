@@ -180,6 +180,8 @@ def matrix_rank(
     check.matrices("linalg.matrix_rank", A)
     if hermitian:
         check.square("linalg.matrix_rank", A)
+    for name, given in (("tol", tol), ("atol", atol), ("rtol", rtol)):
+        tolerance(given, "matrix_rank", name)
     A = A.detach()
     if tol is not None:
         atol, rtol = tol, 0.0

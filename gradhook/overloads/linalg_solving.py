@@ -171,9 +171,18 @@ def old_slogdet(input: Tensor) -> return_types.slogdet:
     return return_types.slogdet(*slogdet(input))
 
 
-def tolerance(value: Any) -> Any:
-    """A tolerance given as number or Tensor, for an attribute."""
-    return value._a if isinstance(value, Tensor) else value
+def tolerance(value: Any, function: str = "pinv", name: str = "atol") -> Any:
+    """A tolerance given as number or Tensor, for an attribute. Errors: RuntimeError for a complex
+    one, of the function and name.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if value._a.dtype.kind == "c":
+        raise RuntimeError(
+            f"torch.linalg.{function}: {name} tensor of complex type is not supported. Got "
+            f"{value.dtype.title}"
+        )
+    return value._a
 
 
 def pinv(
@@ -187,8 +196,8 @@ def pinv(
     check.matrices("linalg.pinv", A)
     if hermitian:
         check.square("linalg.pinv", A)
-    rtol = rcond if rtol is None else rtol
-    return ops.pseudo_inverse(A, atol=tolerance(atol), rtol=tolerance(rtol), hermitian=hermitian)
+    limit = tolerance(rcond, name="rcond") if rtol is None else tolerance(rtol, name="rtol")
+    return ops.pseudo_inverse(A, atol=tolerance(atol), rtol=limit, hermitian=hermitian)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:

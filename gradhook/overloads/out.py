@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradhook import backend, dtypes, memory
-from gradhook.autograd.op_node import define
 from gradhook.modes import get_modes, no_grad
 from gradhook.ops.table import TABLE
+from gradhook.overloads.arguments import Forwarding, tensors_only
 from gradhook.overloads.recorded import ops, write
 from gradhook.tensor import Tensor
 
@@ -82,32 +82,16 @@ def has_out(path: str) -> bool:
 def with_out(
     function: Callable[..., Any], path: str, write: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """The function with `out=None` as a last, keyword-only argument; one that has it, as it is.
-    write: called with the function, its path, out and the arguments when out is given (`written`).
+    """`tensors_only` of the function with `out=None` as a last, keyword-only argument, where it has
+    none yet. write: called with the function, its path, out and the arguments when out is given
+    (`written`).
     """
-    name, given = path.rpartition(".")[2], inspect.signature(function).parameters
-    if "out" in given:
-        return function
-    scope: dict[str, Any] = {"F": function, "written": write or written}
-    header, call, starred = [], [], False
-    for k, p in enumerate(given.values()):
-        star = "*" * (p.kind is p.VAR_POSITIONAL) + "**" * (p.kind is p.VAR_KEYWORD)
-        if p.kind is p.KEYWORD_ONLY and not starred:
-            header.append("*")
-        starred = starred or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
-        default = ""
-        if p.default is not p.empty:
-            scope[f"D{k}"], default = p.default, f"=D{k}"
-        header.append(f"{star}{p.name}{default}")
-        call.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else f"{star}{p.name}")
-    last = [header.pop()] if header and header[-1].startswith("**") else []
-    header += ([] if starred else ["*"]) + ["out=None", *last]
-    text = (
-        f"def {name}({', '.join(header)}):\n    if out is None:\n"
-        f"        return F({', '.join(call)})\n"
-        f"    return written(F, {path!r}, out, {', '.join(call)})\n"
-    )
-    made: Callable[..., Any] = define(text, name, f"function {path}", scope)
+    if "out" in inspect.signature(function).parameters:
+        return tensors_only(function, path)
+    name, forwarding = path.rpartition(".")[2], Forwarding(function, "out=None")
+    forwarding.scope["written"] = write or written
+    put = f"    return written(F, {path!r}, out, {forwarding.arguments})"
+    made: Callable[..., Any] = forwarding.defined(name, path, ("if out is not None:", put))
     made.__doc__ = function.__doc__
     made.__module__ = "gradhook" + (f".{path.rpartition('.')[0]}" if "." in path else "")
     made.__annotations__ = {

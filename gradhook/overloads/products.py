@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gradhook.ops.axes import broadcast, wrap
+from gradhook.overloads.linalg_checks import with_norm
 from gradhook.overloads.recorded import ops
 from gradhook.tensor import Tensor
 
 RENAMED: dict[str, str] = {}
-FUNCTIONS = ("einsum", "tensordot", "inner", "kron", "cross", "cdist")
-METHODS = ("inner", "kron", "cross")
+FUNCTIONS = ("einsum", "tensordot", "inner", "kron", "cross", "cdist", "dist")
+METHODS = ("inner", "kron", "cross", "dist")
 PROPERTIES: tuple[str, ...] = ()
 
 
@@ -126,11 +127,27 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
     """The p-norm between every two rows. x1: (..., n, d), x2: (..., m, d). Result: (..., n, m).
 
-    Floating. Errors: RuntimeError for other numbers of columns.
+    Floating. Errors: RuntimeError for other dtypes and numbers of columns.
     """
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x._a.dtype.kind in "biuc":
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: {x.dtype.title}; convert "
+                "with .to(dtype)"
+            )
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
     difference = ops.subtract(ops.expand_dims(x1, axis=-2), ops.expand_dims(x2, axis=-3))
     return ops.vector_norm(difference, ord=float(p), axis=-1)
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of input - other. Shapes broadcast. Result: 0-d. Floating or complex.
+
+    Errors: RuntimeError for other dtypes.
+    """
+    difference = ops.subtract(input, other)
+    with_norm(difference)
+    return ops.vector_norm(difference, ord=float(p))

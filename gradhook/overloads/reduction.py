@@ -10,6 +10,7 @@ from typing import Any
 from gradhook import dtypes, return_types
 from gradhook.ops.axes import wrap, wrap_all
 from gradhook.overloads.checked import refuse
+from gradhook.overloads.linalg_checks import with_norm
 from gradhook.overloads.linalg_norms import matrix_norm
 from gradhook.overloads.recorded import multi, ops
 from gradhook.tensor import Tensor
@@ -159,12 +160,7 @@ def norm(
     """
     if dtype is not None:
         input = ops.cast(input, dtype=dtype)
-    if input._a.dtype.kind not in "fc":
-        raise RuntimeError(
-            "norm(): input dtype should be either floating point or complex. Got "
-            + input.dtype.title
-            + " instead."
-        )
+    with_norm(input)
     if p == "nuc":
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     order = 2.0 if p in ("fro", None) else float(p)
@@ -219,7 +215,15 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
 
 
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over dim of the elements that are not NaN. Floating or complex."""
+    """Mean over dim of the elements that are not NaN. Floating or complex.
+
+    Errors: RuntimeError for other dtypes.
+    """
+    if input._a.dtype.kind in "biu":
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{input.dtype.title}; convert with .to(dtype)"
+        )
     count = ops.sum(ops.logical_not(ops.isnan(input)), axis=dim, keepdims=keepdim)
     return ops.divide(nansum(input, dim, keepdim, dtype=dtype), count)
 

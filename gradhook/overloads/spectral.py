@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from gradhook import backend, creation, dtypes
+from gradhook.hooks.notices import caller_depth
 from gradhook.ops.axes import wrap
 from gradhook.overloads.recorded import ops, tensor_of
 from gradhook.tensor import Tensor
@@ -200,7 +201,7 @@ def _overlapped(frames: Tensor, w: Tensor, hop: int, start: int, length: int | N
         warnings.warn(
             "The length of signal is shorter than the length parameter. Result is being padded "
             "with zeros in the tail. Please check your center and hop_length settings.",
-            stacklevel=3,
+            stacklevel=caller_depth(),
         )
         found = ops.pad_constant(found, pad=(0, end - samples))
     return found

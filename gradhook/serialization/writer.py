@@ -103,16 +103,11 @@ class CheckpointPickler(pickle._Pickler):
 
 
 def _reduced(t: Any) -> tuple[Any, ...]:
-    """The call that makes a tensor again, as PyTorch writes it."""
+    """The call that makes a tensor again, as PyTorch writes it: one with history becomes a leaf."""
     kind = type(t)
     if is_lazy(t):
         requires_grad, where, *rest = t.__reduce_ex__(2)[1]
         return NAMES.get(kind, kind), (requires_grad, where, *rest)
-    if not t.is_leaf:
-        raise RuntimeError(
-            "only leaf tensors can be pickled; use .detach() for a tensor with history (its graph "
-            "is not saved)"
-        )
     warn_if_has_hooks(t)
     state = {k: v for k, v in t.__dict__.items() if k[0] != "_"}
     requires_grad = edge_of(t) is not None

@@ -170,6 +170,29 @@ SAMPLES = {
         ((X, CLASSES), {"shape": (40, 35)}),
         ((CUBE[:2, :3], CLASSES.reshape(2, 3)), {"shape": (35, 35), "skip": 7}),
     ],
+    "index_accumulate": [
+        ((CUBE[:, :6], CLASSES), {"axis": 1, "shape": (*CUBE.shape[:1], 40, *CUBE.shape[2:])}),
+        ((X, CLASSES), {"axis": 0, "shape": (36, 35)}),
+    ],
+    "index_add": [
+        ((X, CLASSES[:3] % 6, X[:3]), {"axis": 0, "alpha": 2}),
+        ((B, CLASSES, B[..., :6]), {"axis": -1}),
+    ],
+    "put_index": [
+        ((X,), {"index": (CLASSES,), "shape": (36, 35)}),
+        ((X[:, :6],), {"index": (slice(None), CLASSES - 35), "shape": X.shape}),
+    ],
+    "index_put": [
+        ((X, X[:3]), {"index": (CLASSES[:3] % 6,), "accumulate": True}),
+        ((X, W[:6]), {"index": (np.arange(6), CLASSES)}),
+        ((CUBE, CUBE[:, :6, 0]), {"index": (slice(None), CLASSES, CLASSES), "accumulate": True}),
+    ],
+    "take_index": [
+        ((X,), {"index": (CLASSES % 6,)}),
+        ((CUBE,), {"index": (slice(None), CLASSES.reshape(2, 3) - 35, CLASSES.reshape(2, 3))}),
+        ((CUBE,), {"index": (CLASSES % 3, CLASSES, CLASSES - 35)}),
+    ],
+    "clear_index": [((X,), {"index": (CLASSES % 6, CLASSES)}), ((W,), {"index": (CLASSES,)})],
     "linear": [
         ((X, SQUARE, W), {}),
         ((CUBE, SQUARE), {}),
@@ -236,6 +259,9 @@ def test_a_kernel_equals_its_formula(name, arrays, attributes, dtype):
     wide = [a if a.dtype.kind == "i" else a.astype("f8") for a in given]
     expected = getattr(table_namespace(np), name)(*wide, **attributes)
     on_device = [put(a, dtype) for a in given]
+    if "index" in attributes:
+        picks = [put(i, dtype) if isinstance(i, np.ndarray) else i for i in attributes["index"]]
+        attributes = {**attributes, "index": tuple(picks)}
     with profiler.launches() as launched:
         found = getattr(table_namespace(backend.cupy()), name)(*on_device, **attributes)
     counts_first = name.endswith("_input") and len(found) > loss.COUNTED_BY_EACH_ROW

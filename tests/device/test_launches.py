@@ -114,6 +114,27 @@ def test_the_gradient_of_an_embedding_is_one_launch(counted):
     assert found == (1, 1)
 
 
+# One launch each, and one for the copy of each index that the caller may write to, and of a
+# gradient that is the caller's own.
+PICKED = {
+    "index_select": (1, 1, lambda x, y, i: x.index_select(1, i)),
+    "x[i]": (1 + 1, 1, lambda x, y, i: x[i]),
+    "x[:, i]": (1 + 1, 1, lambda x, y, i: x[:, i]),
+    "x[i, i]": (2 + 1, 1, lambda x, y, i: x[i, i]),
+    "index_add": (1, 1 + 1, lambda x, y, i: x.index_add(0, i, y)),
+    "index_put": (1 + 1, 2 + 1, lambda x, y, i: x.index_put((i,), y)),
+    "index_put of sums": (1 + 1, 1 + 1, lambda x, y, i: x.index_put((i,), y, accumulate=True)),
+}
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_what_index_arrays_pick_and_sums_there_are_one_launch(counted, name):
+    forward, backward, pick = PICKED[name]
+    x, y, i = uniform(9, 7), uniform(4, 7), gradhook.tensor([3, 1, 3, 0], device="cuda")
+    leaves = (x, y) if name.startswith("index_") and name != "index_select" else (x,)
+    assert launched(lambda: pick(x, y, i), *leaves) == (forward, backward)
+
+
 @pytest.mark.parametrize("equation", ["bqhd,bkhd->bhqk", "bhqd,bhkd->bhqk", "bqd,bdk->bkq"])
 def test_an_einsum_of_one_label_each_is_one_launch_without_copies(counted, equation):
     sizes = {"b": 2, "q": 5, "k": 6, "h": 3, "d": 4}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 
 import pytest
@@ -11,6 +12,7 @@ import gradhook
 from gradhook import nn
 from gradhook.demo.model import classifier
 from gradhook.nn import functional as F
+from gradhook.nn import utils
 
 pytestmark = pytest.mark.cuda
 
@@ -78,6 +80,22 @@ def recurrent():
     )
 
 
+def reparametrized():
+    """Layers with each norm and parametrization that reads nothing on the host, and a pruned one:
+    matrix_exp reads how large its matrix is.
+    """
+    model = nn.Sequential(*[nn.Linear(6, 6) for _ in range(6)], nn.Linear(6, 3))
+    utils.parametrizations.weight_norm(model[0])
+    utils.parametrizations.spectral_norm(model[1])
+    utils.parametrizations.orthogonal(model[2], orthogonal_map="cayley")
+    utils.parametrizations.orthogonal(model[3], orthogonal_map="householder")
+    utils.prune.l1_unstructured(utils.spectral_norm(model[4], "bias"), "weight", amount=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        utils.weight_norm(model[5])
+    return model
+
+
 # How to make it, the shape of its input, the shape of its output.
 MODELS = {
     "mlp": (mlp, (4, 6), (4, 3)),
@@ -86,6 +104,7 @@ MODELS = {
     "transformer": (transformer, (4, 4, 8), (4, 3)),
     "encoder layer": (encoder, (4, 3, 6), (4, 3)),
     "recurrent": (recurrent, (4, 3, 6), (4, 3)),
+    "reparametrized": (reparametrized, (4, 6), (4, 3)),
 }
 OPTIMIZERS = {
     "sgd": lambda p: gradhook.optim.SGD(p, lr=0.1, momentum=0.9),
@@ -157,7 +176,10 @@ def test_a_hook_that_asks_for_nothing_launches_nothing(name, optimizer, cost):
     assert len(calls) == 4 and set(calls.values()) == {calls["before"]}
     assert calls["before"] >= 3 * len(training.model)  # three steps
     assert moves(hooked) == NOTHING
-    assert (hooked["launches"], hooked["d2d"]) == (bare["launches"], bare["d2d"])
+    # An original is a parametrization's input: hooks were handed its gradient, .grad is a copy.
+    lists = [m for m in training.modules if isinstance(m, utils.parametrize.ParametrizationList)]
+    copies = sum(len(found._parameters) for found in lists)
+    assert (hooked["launches"], hooked["d2d"]) == (bare["launches"] + copies, bare["d2d"])
 
 
 def test_a_hook_of_a_parameter_that_asks_for_nothing_launches_nothing(cost):

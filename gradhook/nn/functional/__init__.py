@@ -141,6 +141,7 @@ from gradhook.nn.functional.shuffle import (
 )
 from gradhook.nn.functional.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 from gradhook.ops.documentation import sourced
+from gradhook.overloads.arguments import tensors_only
 from gradhook.tensor import Tensor
 
 __all__ = [
@@ -259,6 +260,7 @@ __all__ = [
 _generated = {k: f for k, f in table_functions("nn.functional").items() if k not in __all__}
 globals().update(_generated)
 sourced(((name, globals()[name]) for name in __all__), "nn.functional.")
+globals().update({name: tensors_only(globals()[name], f"nn.functional.{name}") for name in __all__})
 __all__ += sorted(_generated)
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from typing import Any
 
 from gradhook import dtypes
 from gradhook.autograd.binding import make
+from gradhook.hooks.notices import caller_depth
+from gradhook.nn.functional.dtype_checks import floating, inexact
 from gradhook.nn.recorded import ops as xp
 from gradhook.ops.axes import wrap
 from gradhook.random import default_generator
@@ -85,6 +87,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
     Source: arXiv:1704.07483.
     """
+    inexact("celu", input)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return maybe_in_place(
@@ -106,6 +109,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6. input: any shape, floating."""
+    floating("hardsigmoid", input)
     return maybe_in_place(_hardsigmoid, input, inplace)
 
 
@@ -115,6 +119,7 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * hardsigmoid(x). input: any shape, floating. Source: arXiv:1905.02244."""
+    floating("hardswish", input)
     return maybe_in_place(lambda x: x * _hardsigmoid(x), input, inplace)
 
 
@@ -130,6 +135,7 @@ def rrelu(
 
     Errors: RuntimeError unless lower <= upper. Source: arXiv:1505.00853.
     """
+    floating("rrelu", input)
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
@@ -143,10 +149,11 @@ def rrelu(
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), a and b being the halves of input along dim.
 
-    Floating.
+    Floating or complex.
 
     Errors: RuntimeError for an odd size or no dimension. Source: arXiv:1612.08083.
     """
+    inexact("glu", input)
     if input._a.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     axis = wrap(dim, input._a.ndim)
@@ -191,7 +198,7 @@ def _softmax_dim(name: str, ndim: int, dim: int | None) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
-        stacklevel=3,
+        stacklevel=caller_depth(),
     )
     return 0 if ndim in (0, 1, 3) else 1
 

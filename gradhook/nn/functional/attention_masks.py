@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from gradhook import creation
+from gradhook.hooks.notices import caller_depth
 from gradhook.nn.functional.padding import pad
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
@@ -18,7 +19,6 @@ def canonical_mask(
     dtype: Any,
     other: Tensor | None = None,
     other_name: str = "",
-    stacklevel: int = 3,
 ) -> Tensor | None:
     """A mask to add to scores: a bool one (True is left out) becomes 0 and -inf of `dtype`.
 
@@ -34,7 +34,7 @@ def canonical_mask(
         warnings.warn(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both "
             "instead.",
-            stacklevel=stacklevel,
+            stacklevel=caller_depth(),
         )
     if kind != "b":
         return mask

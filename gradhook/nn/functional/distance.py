@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradhook import backend
+from gradhook import backend, dtypes
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
 from gradhook.nn.recorded import ops as xp
@@ -14,8 +14,16 @@ from gradhook.tensor import Tensor
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between x1 and x2 along dim; norms below eps count as eps.
 
-    x1, x2: floating, shapes broadcast. Result: without dim.
+    x1, x2: floating once promoted, shapes broadcast. Result: without dim. Errors: RuntimeError.
     """
+    common = dtypes.result_type([x1._a.dtype, x2._a.dtype], [], [])
+    if common.kind in "biuc":
+        raise RuntimeError(
+            "expected common dtype to be floating point, yet common dtype is "
+            f"{dtypes.of(common).title} (cosine_similarity; convert with .to(dtype))"
+        )
+    if x1._a.dtype != x2._a.dtype:
+        x1, x2 = xp.cast(x1, dtype=common), xp.cast(x2, dtype=common)
     shape = np.broadcast_shapes(x1._a.shape, x2._a.shape)
     pair = [x if x._a.shape == shape else xp.expand(x, size=shape) for x in (x1, x2)]
     parts = [x / xp.clamp(_norm(x, 2.0, dim, True), low=eps) for x in pair]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from gradhook.autograd.binding import make
+from gradhook.nn.functional.dtype_checks import floating
 from gradhook.nn.recorded import ops as xp
 from gradhook.random import default_generator
 from gradhook.tensor import Tensor
@@ -17,7 +18,7 @@ def _dropped(
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0 or input._a.size == 0:
-        return input if inplace or not training else xp.multiply(input, 1.0)
+        return input
     a = input._a
     if p == 1.0:
         result = xp.multiply(input, 0.0)
@@ -27,7 +28,8 @@ def _dropped(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Every element is 0 with probability p, else divided by 1 - p; input itself when not training.
+    """Every element is 0 with probability p, else divided by 1 - p; input itself when p is 0 or
+    not training.
 
     input: any shape, floating. Errors: ValueError for p outside [0, 1]. Source: arXiv:1207.0580.
     """
@@ -82,6 +84,7 @@ def _alpha_dropped(
     if p == 1.0:
         result = xp.multiply(input, 0.0)
     else:
+        floating("alpha_dropout", input)
         a = input._a
         lowest = 1.7580993408473766  # minus the limit of selu(x) for x to -inf
         scale = 1 / math.sqrt((lowest * lowest * p + 1) * (1 - p))

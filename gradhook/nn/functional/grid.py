@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from gradhook import creation
+from gradhook.hooks.notices import caller_depth
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
@@ -93,7 +94,7 @@ def grid_sample(
     """
     _check_sampling(input, grid, mode, padding_mode)
     if align_corners is None:
-        warnings.warn(_CHANGED, stacklevel=2)
+        warnings.warn(_CHANGED, stacklevel=caller_depth())
     return xp.grid_sample(
         input, grid, mode=mode, padding=padding_mode, align_corners=bool(align_corners)
     )
@@ -135,10 +136,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{theta._a.shape[0]}"
         )
     if align_corners is None:
-        warnings.warn(_CHANGED, stacklevel=2)
+        warnings.warn(_CHANGED, stacklevel=caller_depth())
     places = shape[2:]
     if align_corners and min(places) == 1:
-        warnings.warn(_UNIT, stacklevel=2)
+        warnings.warn(_UNIT, stacklevel=caller_depth())
     columns = []
     for axis in range(n - 1, -1, -1):
         points = _ends(places[axis], bool(align_corners), theta)

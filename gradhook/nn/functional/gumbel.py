@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from gradhook import creation
+from gradhook.hooks.notices import caller_depth
 from gradhook.nn.recorded import ops as xp
 from gradhook.ops.axes import wrap
 from gradhook.tensor import Tensor
@@ -21,7 +22,7 @@ def gumbel_softmax(
     Gumbel-Softmax" (2017); torch.nn.functional.gumbel_softmax.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=caller_depth())
     wrap(dim, logits._a.ndim)
     waits = creation.empty_like(logits).exponential_()
     soft = xp.softmax((logits - xp.log(waits)) / tau, axis=dim)

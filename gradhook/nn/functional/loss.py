@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from gradhook.hooks.notices import caller_depth
+from gradhook.nn.functional.dtype_checks import floating, real
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
@@ -29,7 +31,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
         found = "sum" if size_average is False else "mean"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
-        stacklevel=3,
+        stacklevel=caller_depth(),
     )
     return found
 
@@ -57,7 +59,7 @@ def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=caller_depth(),
         )
 
 
@@ -72,7 +74,7 @@ def mse_loss(
     """(input - target) ** 2, times weight; floating. Shapes broadcast, warning if they differ."""
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_sizes("mse_loss", input, target)
-    losses = xp.squared_error(input, target)
+    losses = floating("mse_loss", xp.squared_error(input, target))
     return _weighted(losses, weight, reduction)
 
 
@@ -104,7 +106,7 @@ def smooth_l1_loss(
         return l1_loss(input, target, size_average, reduce, reduction)
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_sizes("smooth_l1_loss", input, target)
-    d = xp.absolute(xp.subtract(input, target))
+    d = xp.absolute(floating("smooth_l1_loss", xp.subtract(input, target)))
     return reduce_loss(xp.where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction)
 
 
@@ -121,7 +123,7 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     reduction = reduction_of(None, None, reduction)
-    d = xp.absolute(xp.subtract(input, target))
+    d = xp.absolute(floating("huber_loss", xp.subtract(input, target)))
     losses = xp.where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
     return _weighted(losses, weight, reduction)
 
@@ -190,8 +192,9 @@ def kl_div(
 ) -> Tensor:
     """target * (log(target) - input), input being log-probabilities.
 
-    reduction: also "batchmean". Shapes broadcast; floating.
+    reduction: also "batchmean". Shapes broadcast; floating. Errors: RuntimeError for other dtypes.
     """
+    real("kl_div", input, target)
     if log_target:
         losses = xp.exp(target) * (target - input)
     else:

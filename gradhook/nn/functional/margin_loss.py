@@ -9,6 +9,7 @@ import numpy as np
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
 from gradhook.nn.functional.distance import pairwise_distance
+from gradhook.nn.functional.dtype_checks import floating
 from gradhook.nn.functional.loss import reduce_loss, reduction_of
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
@@ -137,6 +138,7 @@ def multi_margin_loss(
     Errors: ValueError, RuntimeError.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    floating("multi_margin_loss", input)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight._a.ndim != 1:
@@ -174,6 +176,7 @@ def multilabel_margin_loss(
     Errors: RuntimeError.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    floating("multilabel_margin_loss", input)
     _check_target(input, target, input._a.shape, -1)
     classes = input._a.shape[-1] if input._a.ndim else 1
     scores = xp.reshape(input, shape=(-1, classes))

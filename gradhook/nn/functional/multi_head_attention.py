@@ -62,7 +62,7 @@ def multi_head_attention_forward(
         if key_padding_mask is not None:
             key_padding_mask = xp.expand_dims(key_padding_mask, axis=0)
     key_padding_mask = canonical_mask(
-        key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask", 4
+        key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask"
     )
     if is_causal and attn_mask is None:
         raise RuntimeError(

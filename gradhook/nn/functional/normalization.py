@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from gradhook import backend, dtypes
+from gradhook.nn.functional.dtype_checks import floating, inexact
 from gradhook.nn.recorded import ops as xp
 from gradhook.storage import bump
 from gradhook.tensor import Tensor
@@ -76,6 +77,7 @@ def rms_norm(
     """
     axis = _trailing(input, normalized_shape, "rms_norm")
     _check_affine("weight", weight, normalized_shape)
+    inexact("rms_norm", input)
     epsilon = dtypes.finfo(input.dtype).eps if eps is None else eps
     return xp.rms_norm(input, weight, axis=axis, eps=epsilon)
 
@@ -121,6 +123,7 @@ def batch_norm(
     (channels,). Errors: ValueError for one value a channel or eps <= 0 in training; RuntimeError
     without statistics in evaluation. Floating.
     """
+    floating("batch_norm", input)
     a = input._a
     ndim = a.ndim
     if not training:
@@ -193,6 +196,7 @@ def instance_norm(
     input: (batch, channels, ...). Floating.
     Errors: ValueError for one element a channel in training.
     """
+    floating("instance_norm", input)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     shape = input._a.shape
@@ -223,6 +227,7 @@ def normalize(
 
     out: where to put the result, without gradient. Floating or complex.
     """
+    inexact("normalize", input)
     norm = xp.vector_norm(input, ord=p, axis=dim, keepdims=True)
     result: Tensor = input / xp.maximum(norm, eps)
     if out is None:

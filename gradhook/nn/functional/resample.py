@@ -10,6 +10,8 @@ import numpy as np
 
 from gradhook.autograd.binding import make
 from gradhook.autograd.carriers import ARRAY_MODULES
+from gradhook.hooks.notices import caller_depth
+from gradhook.nn.functional.dtype_checks import inexact
 from gradhook.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -44,8 +46,9 @@ def interpolate(
 
     mode: "nearest", "nearest-exact", "area" (the mean), "linear", "bilinear" or "trilinear" for 1,
     2, 3 spatial axes, "bicubic" for 2.
-    align_corners: corner pixels keep their place. Errors: ValueError for wrong arguments,
-    NotImplementedError for another mode. Floating.
+    align_corners: corner pixels keep their place. Floating or complex; "nearest" of any dtype,
+    "area" floating; "bilinear" and "bicubic" round a picture of uint8. Errors: ValueError for wrong
+    arguments, NotImplementedError for another mode and dtype.
     """
     n = input._a.ndim - 2
     if mode not in MODES or antialias:
@@ -87,14 +90,22 @@ def interpolate(
             factors = given
     if mode == "area":
         return AREA[n](input, sizes)
-    result = input
+    if MODES[mode] is None:
+        for axis in range(n):
+            input = _nearest(input, axis + 2, sizes[axis], factors[axis], mode)
+        return input
+    along = _cubic if mode == "bicubic" else _linear
+    if n == 2 and input._a.dtype == np.uint8:
+        for axis in (1, 0):
+            wide = xp.cast(input, dtype=np.dtype("f4"))
+            wide = along(wide, axis + 2, sizes[axis], factors[axis], bool(align_corners))
+            whole = xp.clamp(xp.floor(xp.add(wide, 0.5)), low=0, high=255)
+            input = xp.cast(whole, dtype=np.dtype(np.uint8))
+        return input
+    inexact(f"interpolate (mode {mode})", input)
     for axis in range(n):
-        if MODES[mode] is None:
-            result = _nearest(result, axis + 2, sizes[axis], factors[axis], mode)
-        else:
-            along = _cubic if mode == "bicubic" else _linear
-            result = along(result, axis + 2, sizes[axis], factors[axis], bool(align_corners))
-    return result
+        input = along(input, axis + 2, sizes[axis], factors[axis], bool(align_corners))
+    return input
 
 
 def _nearest(x: Tensor, axis: int, size: int, factor: float | None, mode: str) -> Tensor:
@@ -164,7 +175,7 @@ def _linear(x: Tensor, axis: int, size: int, factor: float | None, align_corners
 def _deprecated(name: str) -> None:
     warnings.warn(
         f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=3,
+        stacklevel=caller_depth(),
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gradhook import dtypes
 from gradhook.nn.functional.activation import maybe_in_place
+from gradhook.nn.functional.dtype_checks import floating
 from gradhook.nn.recorded import ops as xp
 from gradhook.tensor import Tensor
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 where abs(x) <= lambd, x elsewhere. input: any shape, floating."""
+    floating("hardshrink", input)
     return xp.masked_fill(input, xp.logical_and(input >= -lambd, input <= lambd), value=0)
 
 
@@ -18,6 +20,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Errors: RuntimeError for a negative lambd.
     """
+    floating("softshrink", input)
     if lambd < 0:
         most = dtypes.finfo(input.dtype).max
         raise RuntimeError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
+from types import GeneratorType
 from typing import Any
 
 from gradhook import backend
@@ -33,6 +35,8 @@ def _norm(xp: Any, a: Any, norm_type: float) -> Any:
     """The norm of all elements, as a 0-d array of the real dtype."""
     if norm_type == math.inf:
         return xp.abs(a).max()
+    if norm_type == -math.inf:
+        return xp.abs(a).min()
     if norm_type == 2 and a.dtype.kind == "f":
         flat = a.reshape(-1)
         return xp.sqrt(xp.dot(flat, flat))
@@ -100,6 +104,10 @@ def clip_grad_norm_(
     Errors: RuntimeError with error_if_nonfinite when the norm is NaN or infinite.
     """
     listed = _listed(parameters)
+    if not listed and isinstance(parameters, GeneratorType):
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
+        )
     grads = [p.grad for p in listed if p.grad is not None]
     for g in grads:
         unlend(g)
@@ -111,6 +119,23 @@ def clip_grad_norm_(
     total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(listed, max_norm, total, foreach)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """clip_grad_norm_ under its older name; it warns."""
+    warnings.warn(
+        "`gradhook.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`gradhook.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(

@@ -11,6 +11,7 @@ import numpy as np
 from gradhook import creation, dtypes
 from gradhook.nn.functional.padding import pad
 from gradhook.nn.recorded import ops as xp
+from gradhook.overloads.arguments import tensors_only
 from gradhook.tensor import Tensor
 
 
@@ -333,3 +334,10 @@ __all__ = [
     "unpack_sequence",
     "unpad_sequence",
 ]
+globals().update(
+    {
+        name: tensors_only(globals()[name], f"nn.utils.rnn.{name}")
+        for name in __all__
+        if name not in ("PackedSequence", "pad_sequence")  # which names an element itself
+    }
+)

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import os
 import pickle
+from io import BytesIO
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from gradhook.tensor import Tensor
 
 INLINE = 8192  # bytes; more than that is not written to a connection that may be full
 _MEMORY_FILES = hasattr(os, "memfd_create")
@@ -28,13 +31,27 @@ class Parcel(NamedTuple):
     parts: list[memoryview]
 
 
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, obj: Any) -> Any:
+        """Errors: RuntimeError for a tensor with history, which would be a leaf over there."""
+        if isinstance(obj, Tensor) and not obj.is_leaf:
+            raise RuntimeError(
+                "Cowardly refusing to serialize non-leaf tensor which requires_grad, since "
+                "autograd does not support crossing process boundaries.  If you just want to "
+                "transfer the data, call detach() on the tensor before serializing (e.g., "
+                "putting it on the queue)."
+            )
+        return NotImplemented
+
+
 def pack(label: Any, thing: Any) -> Parcel:
     """Pack an object. label: a small one, which arrives even where the other cannot be unpacked.
     Errors: what pickle raises.
     """
     buffers: list[pickle.PickleBuffer] = []
-    body = pickle.dumps(thing, 5, buffer_callback=buffers.append)
-    parts = [memoryview(body), *[b.raw() for b in buffers]]
+    body = BytesIO()
+    _Pickler(body, 5, buffer_callback=buffers.append).dump(thing)
+    parts = [body.getbuffer(), *[b.raw() for b in buffers]]
     if not _MEMORY_FILES or sum(part.nbytes for part in parts) <= INLINE:
         return Parcel(pickle.dumps((label, None, [bytearray(part) for part in parts]), 5), [])
     return Parcel(pickle.dumps((label, [part.nbytes for part in parts], []), 5), parts)
