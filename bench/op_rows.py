@@ -35,7 +35,7 @@ from gradhook.ops.table import TABLE, Op
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 LARGE = 100_000
 TARGETS = {"small": 3.0, "large": 1.3}  # gradhook / raw
-COPIES = 64  # of the op in one graph: the start of a run is shared
+COPIES, SECONDS = 64, 0.05  # of the op in one graph, which share the start of a run; of all
 Array = np.ndarray[Any, Any]
 # Families measured at the small size only: seconds an op, or a kernel as long as its input.
 SLOW = ("linalg", "bessel", "filtering", "signal", "sparse")
@@ -333,9 +333,19 @@ class Result(NamedTuple):
     ratio: float
 
 
-def measure(name: str, sample: Sample, size: str, rounds: int) -> Result:
+def copies_of(row: Op, sample: Sample) -> int:
+    """COPIES, but fewer of an op that takes long, beside which the start of a run is nothing."""
+    step = raw_step(row, sample, 1)
+    step()
+    begin = time.process_time()
+    step()
+    seconds = time.process_time() - begin
+    return max(4, min(COPIES, int(SECONDS / max(seconds, 1e-9))))
+
+
+def measure(name: str, sample: Sample, rounds: int) -> Result:
     """One op at one size."""
-    copies = COPIES
+    copies = copies_of(TABLE[name], sample)
     steps = {
         "gradhook": recorded_step(name, sample, copies),
         "raw": raw_step(TABLE[name], sample, copies),
@@ -364,7 +374,7 @@ def run(only: str = "", rounds: int | None = None) -> int:
     for size, chosen in samples(only).items():
         target = TARGETS[size]
         with warnings.catch_warnings(action="ignore"):  # of values that leave an op's domain
-            found = {n: measure(n, s, size, rounds or 5) for n, s in chosen.items()}
+            found = {n: measure(n, s, rounds or 5) for n, s in chosen.items()}
         print(f"{size}: {'op':<24}{'gradhook':>10}{'raw':>10}{'/ raw':>8}   target {target}")
         for name, r in sorted(found.items(), key=lambda item: -item[1].ratio):
             verdict = "" if r.ratio <= target else "  over"
