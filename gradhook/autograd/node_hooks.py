@@ -134,9 +134,9 @@ def summed(carrier: Carrier, g: Any) -> Any:
     if type(g) is Pending:
         return carrier.add(g)
     if type(g) is Slots:
-        for k, s in enumerate(g):
-            if type(s) is Pending:
-                g[k] = carrier.add(s)
+        for s in g:
+            if type(s) is Pending:  # what came stays in g, which a stream may not be done with
+                return [carrier.add(s) if type(s) is Pending else s for s in g]
     return g
 
 

@@ -252,6 +252,24 @@ def test_a_gradient_from_a_side_stream_is_kept_until_the_default_stream_has_read
     assert x.grad.tolist()[:3] == [6] * 3 and len(rubbish) == 6
 
 
+def test_gradients_of_one_output_of_several_are_kept_until_the_default_stream_has_read_them(
+    deferred,
+):
+    s = gradhook.cuda.Stream()
+    x = gradhook.full((1 << 13,), 1.0, device="cuda", requires_grad=True)
+    part, _ = (x * 3).split(1 << 12)
+    s.wait_stream(gradhook.cuda.current_stream())
+    with s:
+        y, z = part * 2, part * 4
+    gradhook.cuda.current_stream().wait_stream(s)
+    ones = gradhook.full((1 << 12,), 1.0, device="cuda")
+    gradhook.autograd.backward([y, z], [ones, ones])
+    with s:
+        rubbish = [gradhook.full((1 << 12,), 9.0, device="cuda") for _ in range(6)]
+        s.synchronize()
+    assert x.grad.tolist()[:3] == [18] * 3 and len(rubbish) == 6
+
+
 def test_many_gradients_of_several_streams_are_summed_when_all_arrived(deferred):
     x = leaf()
     h, parts = x * 1, []
