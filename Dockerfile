@@ -19,7 +19,7 @@ RUN python3 -m venv /opt/venv
 ARG CUPY=cupy-cuda12x[ctk]>=14,<15
 RUN if [ -n "${CUPY}" ]; then /opt/venv/bin/pip install "${CUPY}"; fi
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY kernels kernels
 COPY gradhook gradhook
 RUN /opt/venv/bin/pip install ".[bench]"

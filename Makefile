@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 
-.PHONY: demo info test test-device nvrtc sanitizer mutations fuzz fuzz-files oracle minilm upstream lint lint-container container bench nightly clean
+.PHONY: demo info test compiled test-device nvrtc sanitizer mutations fuzz fuzz-files oracle minilm upstream lint lint-container container bench nightly clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo$(CUDA)
@@ -18,6 +18,22 @@ info: $(VENV)/.demo$(CUDA)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q
+
+# The compiled core (hatch_build.py, CONTRIBUTING.md): builds its wheel, installs that in an
+# environment of its own and runs the tests on it, from a copy of the repository whose gradhook is
+# the installed one. Not run: what builds wheels from the sources.
+COMPILED := build/compiled-tests
+COMPILED_TESTS ?= tests --ignore tests/oracle --ignore tests/test_packaging.py
+compiled: $(BIN)/python
+	rm -rf $(COMPILED) build/wheel && mkdir -p $(COMPILED)
+	GRADHOOK_COMPILE=1 $(PIP:install=wheel) --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv --clear $(VENV)-compiled
+	$(VENV)-compiled/bin/python -m pip install --quiet --disable-pip-version-check \
+	"$$(ls $(CURDIR)/build/wheel/*.whl)[test,demo]" pytest-xdist
+	cp -r .ci .dockerignore $(filter-out build dist gradhook,$(wildcard *)) $(COMPILED)
+	cp -r $(VENV)-compiled/lib/python3*/site-packages/gradhook $(COMPILED)/gradhook
+	cd $(COMPILED) && GRADHOOK_EXPECTED_CORE=compiled \
+	$(abspath $(VENV))-compiled/bin/python -m pytest -q -n auto $(COMPILED_TESTS)
 
 # The tests with their tensors on a CUDA device: a GPU if there is one, else the CPU test device
 # (tests/cpudevice; needs g++). In an environment of its own, so that `make test` shows that nothing
@@ -34,7 +50,8 @@ LATE_AND_REVERSED = CPUDEVICE_DEFERRED=1 CPUDEVICE_REVERSE=1 CPUDEVICE_COUNT=2 \
 DEVICE_TESTS ?= tests --ignore tests/oracle --ignore tests/test_demo.py \
 	--ignore tests/test_packaging.py --ignore tests/test_bench.py --ignore tests/test_docs.py \
 	--ignore tests/test_house.py --ignore tests/test_layers.py --ignore tests/test_stubs.py \
-	--ignore tests/test_hostile_files.py
+	--ignore tests/test_hostile_files.py --ignore-glob 'tests/test_native_*' \
+	--ignore tests/test_fusion.py --ignore tests/test_cpu_page.py
 
 $(VENV)-device/.test-device: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-device
@@ -48,7 +65,8 @@ nvrtc: $(VENV)-device/.test-device
 	cd tests && ../$(VENV)-device/bin/python -m nvrtc
 
 # The tests of the kernels with g++'s address sanitizer in every kernel, and no memory pool: what a
-# kernel reads or writes beside its arrays, or in freed ones, ends the run with a report.
+# kernel reads or writes beside its arrays, or in freed ones, ends the run with a report. Then those of
+# native kernels on NumPy arrays.
 SANITIZER_TESTS ?= tests/test_kernels.py \
 	tests/device/test_device_kernels.py tests/device/test_optimizer_kernels.py \
 	tests/device/test_cpu_test_device.py::test_the_address_sanitizer_ends_a_kernel_that_writes_past_its_array
@@ -56,6 +74,9 @@ sanitizer: $(VENV)-device/.test-device
 	LD_PRELOAD=$$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CPUDEVICE_FORCE=1 \
 	CPUDEVICE_POOL=0 CPUDEVICE_CXXFLAGS=-fsanitize=address \
 	$(VENV)-device/bin/python -m pytest -q --device cuda -n auto $(SANITIZER_TESTS)
+	LD_PRELOAD=$$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 GRADHOOK_CPU_BUFFERS=0 \
+	CXX="g++ -fsanitize=address" GRADHOOK_CACHE=$(abspath $(VENV)-device)/.native-sanitizer \
+	$(VENV)-device/bin/python -m pytest -q -s tests/test_native_formulas.py tests/test_native_windows.py
 
 # Leaves out each event record and wait of the stream code in turn: a test must fail each time.
 mutations: $(VENV)-device/.test-device
@@ -105,7 +126,7 @@ bench: $(VENV)/.bench $(VENV)/.oracle
 	$(BIN)/python -m bench
 
 # Everything, also what is too slow for .ci/run.
-nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mutations upstream minilm fuzz fuzz-files
+nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device compiled sanitizer mutations upstream minilm fuzz fuzz-files
 	$(call LATE_AND_REVERSED,$(DEVICE_TESTS) -k "not million")  # a million launches in wait are memory
 	$(BIN)/python -m pytest -q -m "nightly or not nightly"
 	$(BIN)/python tests/oracle_run.py --record --dtypes float64 float32 complex64 int64
@@ -115,7 +136,7 @@ nightly: $(VENV)/.test $(VENV)/.oracle $(VENV)-device/.test-device sanitizer mut
 	--kinds module,optim
 
 clean:
-	rm -rf $(VENV) $(VENV)-device build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(VENV)-device $(VENV)-compiled build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 
 $(BIN)/python:
 	@$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'gradhook needs \

@@ -15,6 +15,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--ops", nargs="?", const="", help="each table op against its NumPy calls, by name"
     )
+    parser.add_argument("--threads", type=int, default=1, help="of every library; then wall time")
     parser.add_argument("--profile", metavar="TEXT", help="profile gradhook on the row named so")
     return parser.parse_args(arguments)
 
@@ -35,5 +36,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    restart_cleaned()
+    restart_cleaned(threads=parse(sys.argv[1:]).threads)
     sys.exit(main(sys.argv[1:]))

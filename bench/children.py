@@ -1,4 +1,4 @@
-"""Measures that need a process of their own: memory a graph node, time to import."""
+"""Measures that need a process of their own: memory of a step and a node, time to import."""
 
 from __future__ import annotations
 
@@ -34,6 +34,25 @@ print(time.process_time() - start)
 """
 
 
+_PEAK = """
+import resource, numpy as np, {library} as lib
+lib.nn, lib.optim
+lib.set_num_threads(1)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+x = lib.tensor(np.random.default_rng(0).standard_normal((1024, 512)).astype(np.float32))
+before = peak()
+nn = lib.nn
+model = nn.Sequential(*[m for _ in range(20) for m in (nn.Linear(512, 512), nn.ReLU())])
+optimizer = lib.optim.Adam(model.parameters())
+for _ in range(3):
+    optimizer.zero_grad()
+    (model(x) ** 2).mean().backward()
+    optimizer.step()
+print((peak() - before) / 1024)
+"""
+
+
 def _run(text: str, **environment: str) -> float:
     command = [sys.executable, "-c", text]
     env = {**os.environ, **environment}
@@ -44,6 +63,13 @@ def _run(text: str, **environment: str) -> float:
 def memory_per_node(library: str, nodes: int = 100_000) -> float:
     """Resident bytes a node of a chain of one-element multiplications, values included. Linux."""
     return statistics.median(_run(_MEMORY.format(library=library, nodes=nodes)) for _ in range(3))
+
+
+def peak_memory(library: str) -> float:
+    """Peak resident MB over what was there after import, of three steps of 20 x (Linear(512, 512),
+    ReLU) with Adam, batch 1024: the median of 5 fresh processes. Linux.
+    """
+    return statistics.median(_run(_PEAK.format(library=library)) for _ in range(5))
 
 
 def import_seconds(library: str, repeats: int = 7) -> float:

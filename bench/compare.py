@@ -19,6 +19,7 @@ class Clock(NamedTuple):
 
 
 CPU_TIME = Clock(time.process_time, lambda: None)
+WALL_TIME = Clock(time.perf_counter, lambda: None)  # of several threads
 
 
 class Timing(NamedTuple):

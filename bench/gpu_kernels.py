@@ -19,7 +19,7 @@ from bench.compare import compare
 from bench.gpu_check import Check
 from bench.suite_plugin import clock
 from gradhook import backend, kernels, profiler
-from gradhook.ops.namespace import table_namespace
+from gradhook.ops.namespace import FormulaNamespace
 from gradhook.ops.sparse_pattern import Pattern
 from gradhook.ops.table import TABLE
 
@@ -234,7 +234,7 @@ def _equals_formula(name: str, kernel: Callable[..., Any], dtype: str) -> Check:
             found = kernel(*on_device(arrays), **placed(attributes))
         if found is NotImplemented:
             return Check("kernels", title, False, "declined these arguments: give it a SAMPLES row")
-        formula = getattr(table_namespace(np), name)
+        formula = getattr(FormulaNamespace(np), name)
         expected = formula(*map(wide, arrays), **attributes)
     except Exception as error:
         return failure(title, error)

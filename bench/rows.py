@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from bench import raw
+from bench.environment import threads
+from bench.kernel_rows import KERNEL_ROWS
 from bench.step_rows import STEP_ROWS
 from bench.workload import Row, Work, set_parameters
 
@@ -29,8 +31,7 @@ def library(name: str) -> Any:
         return None
     for part in ("nn", "nn.functional", "optim"):
         importlib.import_module(f"{name}.{part}")
-    if name == "torch":
-        lib.set_num_threads(1)
+    lib.set_num_threads(threads())
     return lib
 
 
@@ -47,6 +48,10 @@ def contenders(row: Row, device: str = "cpu") -> dict[str, Callable[[], object]]
     steps = {"gradhook": row.build(library("gradhook"), device).step}
     if torch is not None:
         steps["torch"] = row.build(torch, device).step
+    for name, make in row.others.items() if device == "cpu" else ():
+        step = make()
+        if step is not None:
+            steps[name] = step
     steps["raw"] = row.raw(xp=xp).step
     if row.copied:
         steps["copy"] = raw.copy(row.copied, xp).step
@@ -162,10 +167,11 @@ def deep(lib: Any, device: str = "cpu", length: int = raw.DEEP) -> Work:
 
 
 ROWS = [
-    Row("chain of 1000 x (y * a + b), 8 elements", 0.60, chain(False), raw.chain),
+    Row("chain of 1000 x (y * a + b), 8 elements", 0.55, chain(False), raw.chain),
     Row("the same, a and b Python numbers", 0.60, chain(True), raw.chain),
-    Row("MLP 64-128-128-10 step, batch 32, SGD", 0.65, mlp, raw.mlp),
+    Row("MLP 64-128-128-10 step, batch 32, SGD", 0.55, mlp, raw.mlp),
     *STEP_ROWS,
+    *KERNEL_ROWS,
     Row("50 Linear(8, 8), no hooks", 0.50, modules(), raw.layers),
     Row("50 Linear(8, 8), a forward hook on each", None, modules("forward"), raw.layers),
     Row(

@@ -174,21 +174,21 @@ _LSTM = [
 STEP_ROWS = [
     Row(
         "MLP 784-1024-1024-10 step, batch 64, Adam",
-        0.90,
+        0.75,
         training(wide_mlp, lambda: (drawn((64, 784), 1), labels(64)), classified, adam),
         products(*_MLP),
         only_products=True,
     ),
     Row(
         "CNN 28x28, conv 8, conv 16 step, batch 32",
-        1.10,
+        0.95,
         training(small_cnn, lambda: (drawn((32, 1, 28, 28), 1), labels(32)), classified, adam),
         products(*_SMALL_CNN),
         only_products=True,
     ),
     Row(
         "CNN 28x28, conv 32, conv 64 step, batch 32",
-        1.10,
+        0.95,
         training(cnn, lambda: (drawn((32, 1, 28, 28), 1), labels(32)), classified, adam),
         products(*_CNN),
         rounds=15,
@@ -196,7 +196,7 @@ STEP_ROWS = [
     ),
     Row(
         "transformer block 256, 4 heads, 8 x 128, AdamW",
-        1.15,
+        0.90,
         training(
             transformer,
             lambda: (drawn((8, 128, 256), 1), drawn((8, 128, 256), 2)),
@@ -209,7 +209,7 @@ STEP_ROWS = [
     ),
     Row(
         "LSTM 64-128 step, 35 x 20, Adam",
-        1.20,
+        1.00,
         training(lstm, lambda: (drawn((35, 20, 64), 1), drawn((35, 20, 128), 2)), weighed, adam),
         products(*_LSTM),
         only_products=True,

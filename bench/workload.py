@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,9 @@ class Row(NamedTuple):
 
     target: the largest ratio gradhook / torch on the CPU that is good enough, None where none was
     set. copied: elements, float32, of the array whose copy is this row's floor; 0: no such floor.
-    only_products: raw does the step's matrix products alone and has no values; no step that uses
-    NumPy's BLAS is faster.
+    only_products: raw is a floor that has no values: the step's matrix products alone (no step that
+    uses NumPy's BLAS is faster), or copies of its arrays. others: by name what makes another
+    engine's step on the CPU, None where that is not installed.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Row(NamedTuple):
     rounds: int = 25
     copied: int = 0
     only_products: bool = False
+    others: Mapping[str, Callable[[], Callable[[], object] | None]] = MappingProxyType({})
 
 
 def set_parameters(lib: Any, model: Any, arrays: list[Array]) -> None:

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradhook import creation, dtypes
 from gradhook.functions import table_functions
+from gradhook.later import attributes
 from gradhook.ops.documentation import sourced
 from gradhook.overloads.recorded import ops
 from gradhook.tensor import Tensor
@@ -50,12 +51,6 @@ def _frequencies(
     return found.requires_grad_() if grad else found
 
 
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """What is generated, for type checkers."""
-
-
-globals().update(table_functions("fft"))
+__getattr__, __dir__ = attributes(globals(), table_functions("fft"))
 __all__ = sorted([*table_functions("fft"), "fftfreq", "rfftfreq"])
 sourced((("fftfreq", fftfreq), ("rfftfreq", rfftfreq)), "fft.")

@@ -8,14 +8,17 @@ its place.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import gradhook.ops.families  # noqa: F401 - fills the table
 from gradhook import creation, dtypes, indexing, overloads
 from gradhook.autograd import record
 from gradhook.autograd.inplace import inplace
-from gradhook.autograd.op_node import deferred, define
+from gradhook.autograd.op_node import define
+from gradhook.later import Later, LaterAttribute, Make, attributes
 from gradhook.methods import TensorMethods
 from gradhook.ops.documentation import documented, sourced
 from gradhook.ops.table import TABLE, Op
@@ -114,107 +117,123 @@ def in_place(row: Op, s: Signature) -> Callable[..., Any]:
     return _made("\n".join(body) + "\n", name, row, "gradhook")
 
 
-def in_place_later(row: Op, s: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`in_place`, when it is first called. function: the public one, of the same parameters."""
-    made: Callable[..., Any] = deferred(lambda: in_place(row, s), s.name + "_")
-    made.__doc__, made.__module__ = function.__doc__, "gradhook"
-    made.__wrapped__ = function  # type: ignore[attr-defined]
-    return made
-
-
-def operators(row: Op) -> dict[str, Callable[..., Any]]:
-    """`__add__`, `__radd__`, `__iadd__` of an op whose row names an operator.
-
-    They replace themselves by the recorder on first use, so an operator costs one call.
+def put_operators(row: Op) -> None:
+    """`__add__`, `__radd__`, `__iadd__` of an op whose row names an operator. The first is the op's
+    recorder itself, so an operator costs one call.
     """
     kind = row.operator
-    found: dict[str, Callable[..., Any]] = {}
+    put_attribute(f"__{kind}__", lambda: record.operator_of(row.name))
+    if kind in UNARY_OPERATORS or kind in COMPARISONS:
+        return
 
-    def forward(*operands: Any) -> Any:
-        recorder = record.operator_of(row.name)
-        if getattr(TensorMethods, f"__{kind}__") is forward:
-            setattr(TensorMethods, f"__{kind}__", recorder)
-        return recorder(*operands)
+    def reflected(self: Any, other: Any) -> Any:
+        return record.operator_of(row.name)(other, self)
 
-    found[f"__{kind}__"] = forward
-    if kind in UNARY_OPERATORS:
-        return found
-    if kind not in COMPARISONS:
+    def in_place_operator(self: Any, other: Any) -> Any:
+        return inplace(row, self, other)
 
-        def reflected(self: Any, other: Any) -> Any:
-            return record.operator_of(row.name)(other, self)
-
-        found[f"__r{kind}__"] = reflected
-    if kind not in COMPARISONS and row.inplace:
-
-        def in_place_operator(self: Any, other: Any) -> Any:
-            return inplace(row, self, other)
-
-        found[f"__i{kind}__"] = in_place_operator
-    return found
+    reflected.__name__, in_place_operator.__name__ = f"__r{kind}__", f"__i{kind}__"
+    setattr(TensorMethods, reflected.__name__, reflected)
+    if row.inplace:
+        setattr(TensorMethods, in_place_operator.__name__, in_place_operator)
 
 
-def table_functions(namespace: str = "") -> dict[str, Callable[..., Any]]:
+class Forms:
+    """The functions that a row stands for, each made when first asked for. path: its public name,
+    namespace included; out: whether its function takes `out=`.
+    """
+
+    def __init__(self, row: Op) -> None:
+        assert row.torch is not None
+        self.row, self.path = row, row.torch.partition("(")[0]
+        self.paths = (self.path, *row.aliases)
+        self.out = any(map(has_out, self.paths))
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.row)
+
+    @cached_property
+    def method(self) -> Callable[..., Any]:
+        """The method; the function too where that takes no out."""
+        made = public(self.row, self.signature)
+        if self.out:
+            made.__qualname__ = f"Tensor.{made.__name__}"  # where pickle finds it
+        return made
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        return public(self.row, self.signature, out=True) if self.out else self.method
+
+    @cached_property
+    def in_place(self) -> Callable[..., Any]:
+        return in_place(self.row, self.signature)
+
+    def put(self) -> None:
+        """Under all its names in the namespaces and on Tensor."""
+        row, own = self.row, self.path.rpartition(".")[0]
+        for path in self.paths:
+            namespace, _, name = path.rpartition(".")
+            _FUNCTIONS[namespace].put(name, lambda: self.function)
+            if row.method and namespace == own:
+                put_attribute(name, lambda: self.method)
+            if row.inplace and not row.view and (path == self.path or not namespace):
+                put_attribute(name + "_", lambda: self.in_place)
+
+
+_FUNCTIONS: dict[str, Later] = defaultdict(Later)
+
+
+def table_functions(namespace: str = "") -> Later:
     """The public functions of one namespace ("", "nn.functional", "special") by name, aliases
     included.
     """
-    return dict(_FUNCTIONS.get(namespace, {}))
+    return _FUNCTIONS[namespace]
 
 
-_FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {}
+def put_attribute(name: str, make: Make) -> None:
+    """A Tensor method that `make` returns when it is first asked for."""
+    setattr(TensorMethods, name, LaterAttribute(TensorMethods, name, make))
 
 
 def _generate() -> None:
     for row in TABLE.values():
         if row.torch is not None:
-            signature = Signature(row)
-            paths = (f"{signature.namespace}.{signature.name}".lstrip("."), *row.aliases)
-            function = public(row, signature)
-            taking = function
-            if any(map(has_out, paths)):
-                taking = public(row, signature, out=True)
-                function.__qualname__ = f"Tensor.{function.__name__}"  # where pickle finds it
-            for path in paths:
-                namespace, _, name = path.rpartition(".")
-                _FUNCTIONS.setdefault(namespace, {})[name] = taking
-                if row.method and namespace == signature.namespace:
-                    setattr(TensorMethods, name, function)
-            if row.inplace and not row.view:
-                method = in_place_later(row, signature, function)
-                for name in (signature.name, *(a for a in row.aliases if "." not in a)):
-                    setattr(TensorMethods, name + "_", method)
+            Forms(row).put()
         if row.operator:
-            for name, method in operators(row).items():
-                method.__name__ = name
-                setattr(TensorMethods, name, method)
+            put_operators(row)
     TensorMethods.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def _written(name: str) -> Callable[..., Any]:
+    return (with_out if has_out(name) else tensors_only)(getattr(overloads, name), name)
 
 
 def _take_overloads() -> None:
     """Hand-written functions and methods replace the generated ones of their name."""
+    functions = _FUNCTIONS[""]
+    for module in (overloads, creation):
+        sourced((name, getattr(module, name)) for name in module.__all__)
     for name in overloads.__all__:
-        function = getattr(overloads, name)
-        sourced([(name, function)])
-        _FUNCTIONS[""][name] = (with_out if has_out(name) else tensors_only)(function, name)
-    sourced((name, getattr(creation, name)) for name in creation.__all__)
+        functions.put(name, partial(_written, name))
     for name in creation.__all__:
         function = getattr(creation, name)
         if name in CREATING:
-            _FUNCTIONS[""][name] = with_out(function, name, created)
+            functions.put(name, partial(with_out, function, name, created))
         elif takes_tensors(function):
-            _FUNCTIONS[""][name] = tensors_only(function, name)
+            functions.put(name, partial(tensors_only, function, name))
     for name, method in {**overloads.METHODS, **overloads.INPLACE}.items():
-        setattr(TensorMethods, name, tensors_only(method, f"Tensor.{name}"))
+        put_attribute(name, partial(tensors_only, method, f"Tensor.{name}"))
     for name, getter in overloads.PROPERTIES.items():
         setattr(TensorMethods, name, property(getter))
     for name in overloads.FUNCTIONAL:
         if name in overloads.__all__:
-            _FUNCTIONS["nn.functional"][name] = getattr(overloads, name)
+            _FUNCTIONS["nn.functional"].put(name, partial(getattr, overloads, name))
     TensorMethods.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
     TensorMethods.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 
 
 _generate()
 _take_overloads()
-globals().update(_FUNCTIONS[""])
+__getattr__, __dir__ = attributes(globals(), _FUNCTIONS[""])
 __all__ = sorted(_FUNCTIONS[""])

@@ -11,12 +11,15 @@ from typing import Any, cast
 import numpy as np
 
 from gradhook import backend, kernels
+from gradhook.autograd import compiled
+from gradhook.native import library
 
 
 def report() -> str:
     """One line a thing, "name: what was found, or why not"."""
     rows = {
         "gradhook": _version(),
+        "core": _core(),
         "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "NumPy": np.__version__,
         "BLAS": _blas(),
@@ -24,6 +27,7 @@ def report() -> str:
         "CuPy": backend.cupy_version() or f"not used: {backend.why_not()}",
         "devices": _devices(),
         "kernels": kernels.status(),
+        "native": library.status(),
     }
     return "\n".join(f"{name + ':':<10}{found}" for name, found in rows.items())
 
@@ -33,6 +37,11 @@ def _version() -> str:
         return importlib.metadata.version("gradhook")
     except importlib.metadata.PackageNotFoundError:
         return "not installed (run from its sources)"
+
+
+def _core() -> str:
+    parts = compiled.parts()
+    return f"compiled (Cython): {', '.join(parts)}" if parts else "pure Python"
 
 
 def _blas() -> str:

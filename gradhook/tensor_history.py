@@ -11,6 +11,7 @@ import numpy as np
 
 from gradhook import backend, dtypes
 from gradhook.autograd import api, binding
+from gradhook.autograd.fields import TensorFields
 from gradhook.autograd.graph import AccumulateGrad, GradientSlot, Node, hook_table
 from gradhook.autograd.hooked_views import note_hooked_view
 from gradhook.autograd.host_hooks import host_hook
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from gradhook.tensor import Tensor
 
 
-class TensorHistory(TensorMethods):
+class TensorHistory(TensorMethods, TensorFields):
     """What a tensor knows of its place in the graph; its slots are explained in tensor.py."""
 
-    __slots__ = ("_a", "_node", "_nr", "_slot", "_v", "_view")
+    __slots__ = ()
 
     _a: Any
     _node: Any

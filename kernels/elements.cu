@@ -3,9 +3,20 @@
 
 namespace gradhook {
 
+// The normal distribution's function and density; a target may have its own.
+template <typename F>
+__device__ __forceinline__ F normal(F x) {
+    return (erf(x * F(0.7071067811865476)) + F(1)) * F(0.5);
+}
+
+template <typename F>
+__device__ __forceinline__ F normal_density(F x) {
+    return exp(x * x * F(-0.5)) * F(0.3989422804014327);
+}
+
 template <typename F>
 __device__ __forceinline__ F gelu(F x) {
-    return (erf(x * F(0.7071067811865476)) + F(1)) * F(0.5) * x;
+    return normal(x) * x;
 }
 
 template <typename F>
@@ -15,8 +26,7 @@ __device__ __forceinline__ F gelu_tanh(F x) {
 
 template <typename F>
 __device__ __forceinline__ F gelu_vjp(F g, F x) {
-    const F density = exp(x * x * F(-0.5)) * F(0.3989422804014327);
-    return g * ((erf(x * F(0.7071067811865476)) + F(1)) * F(0.5) + x * density);
+    return g * (normal(x) + x * normal_density(x));
 }
 
 template <typename F>

@@ -3,13 +3,14 @@
 
 namespace gradhook {
 
-// Scores (batch, classes, inner): element i of row r, a row being one target of (batch, inner).
+// Scores (batch, classes, inner), inner > 1: element i of row r, a row being one target of (batch,
+// inner).
 template <typename T>
 struct Scores {
     T* data;
     long long classes, inner;
     __device__ __forceinline__ long long place(long long r, long long i) const {
-        return inner == 1 ? r * classes + i : (r / inner * classes + i) * inner + r % inner;
+        return (r / inner * classes + i) * inner + r % inner;
     }
     __device__ __forceinline__ auto at(long long r, long long i) const {
         return data[place(r, i)];
@@ -113,10 +114,12 @@ __device__ __forceinline__ void nll_loss_input(const Row& row, typename Row::Sum
         return;
     }
     const F own = g * target.share(row.number, row.length) * (F(1) - target.smoothing);
-    const F spread = g * target.smoothing / F(row.length);
+    const F even_share = target.smoothing / F(row.length);
+    const F spread = even_share == F(0) ? F(0) : g * even_share;  // g may be infinite
     const bool inside = target.inside(k, row.length);
     row.store(out, [&](long long i) {
-        const F even = spread == F(0) ? F(0) : spread * row.load(target.weight, i);
+        const F even =
+            target.smoothing == F(0) ? F(0) : spread * row.load(target.weight, i);
         return F(0) - (i == k || !inside ? own + even : even);
     });
 }
@@ -131,19 +134,25 @@ __device__ __forceinline__ void cross_entropy_input(const Row& row, typename Row
         return;
     }
     const F top = largest(row, x);
-    const F total = row.reduce(
-        Add(), F(0), [&](long long i) { return F(exp(row.load(x, i) - top)); });
+    const auto power = [&](long long i) { return F(exp(row.load(x, i) - top)); };
     const F own = g * target.share(row.number, row.length) * (F(1) - target.smoothing);
     const F spread = g * target.smoothing / F(row.length);
+    if (target.smoothing == F(0)) {
+        store_shares(row, out, power, [&](long long i, F of, F total) {
+            const F p = own / total * of;
+            return i == k ? p - own : p;
+        });
+        return;
+    }
+    const F total = row.reduce(Add(), F(0), power);
     F all = F(row.length);
-    if (target.smoothing != F(0) && target.weight.data)
+    if (target.weight.data)
         all = row.reduce(
             Add(), F(0), [&](long long i) { return row.load(target.weight, i); });
     const F factor = (own + spread * all) / total;
     row.store(out, [&](long long i) {
-        const F even = target.smoothing == F(0) ? F(0) : spread * row.load(target.weight, i);
-        const F p = factor * exp(row.load(x, i) - top);
-        return (i == k ? p - own : p) - even;
+        const F p = factor * power(i);
+        return (i == k ? p - own : p) - spread * row.load(target.weight, i);
     });
 }
 

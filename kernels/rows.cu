@@ -42,13 +42,22 @@ __device__ __forceinline__ typename Row::Sum largest(const Row& row, X x) {
     return row.reduce(Larger(), F(-1) / F(0), [&](long long i) { return row.load(x, i); });
 }
 
+// out(i) = last(i, element(i), total), total being the sum of all element(i). A target may keep the
+// elements in `out` instead of computing them twice.
+template <typename Row, typename Out, typename Element, typename Last>
+__device__ __forceinline__ void store_shares(const Row& row, Out out, Element element, Last last) {
+    using F = typename Row::Sum;
+    const F total = row.reduce(Add(), F(0), element);
+    row.store(out, [&](long long i) { return last(i, element(i), total); });
+}
+
 template <typename Row, typename X, typename Out>
 __device__ __forceinline__ void softmax(const Row& row, X x, Out out) {
     using F = typename Row::Sum;
     const F top = largest(row, x);
-    const F total = row.reduce(
-        Add(), F(0), [&](long long i) { return F(exp(row.load(x, i) - top)); });
-    row.store(out, [&](long long i) { return exp(row.load(x, i) - top) / total; });
+    store_shares(
+        row, out, [&](long long i) { return F(exp(row.load(x, i) - top)); },
+        [](long long, F power, F total) { return power / total; });
 }
 
 template <typename Row, typename X, typename Out>

@@ -15,6 +15,12 @@ __device__ __forceinline__ void for_each_element(long long n, Body body) {
         body(i);
 }
 
+// The same where body(i) adds to what it captured, or with add_to where others do.
+template <typename Body>
+__device__ __forceinline__ void take_elements(long long n, Body body) {
+    for_each_element(n, body);
+}
+
 // ---- reductions
 
 template <typename Value>

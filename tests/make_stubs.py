@@ -67,11 +67,12 @@ def functions_stub() -> str:
     head = (
         HEAD + "import builtins\nfrom collections.abc import Callable\nfrom typing import Any\n\n"
     )
-    head += "from gradhook.ops.table import Op\nfrom gradhook.tensor import Tensor\n\n"
+    head += "from gradhook.later import Later\nfrom gradhook.ops.table import Op\n"
+    head += "from gradhook.tensor import Tensor\n\n"
     head += "class Signature:\n    def __init__(self, row: Op) -> None: ...\n"
     head += "def public(row: Op, s: Signature, out: bool = False) -> Callable[..., Any]: ...\n"
     head += "def in_place(row: Op, s: Signature) -> Callable[..., Any]: ...\n"
-    head += 'def table_functions(namespace: str = "") -> dict[str, Callable[..., Any]]: ...\n'
+    head += 'def table_functions(namespace: str = "") -> Later: ...\n'
     table = functions.table_functions()
     return head + "".join(definition(n, table[n]) for n in sorted(table))
 
@@ -103,9 +104,8 @@ def methods_stub() -> str:
         "    def __hash__(self) -> builtins.int: ...\n",
     ]
     skipped = {"__module__", "__doc__", "__slots__", "__hash__", "__dict__", "__weakref__"}
-    for name, value in sorted(vars(TensorMethods).items()):
-        if name in skipped:
-            continue
+    for name in sorted(set(vars(TensorMethods)) - skipped):
+        value = getattr(TensorMethods, name)
         if name.startswith("__"):
             lines.append(operator_text(name))
         elif isinstance(value, property):

@@ -148,8 +148,10 @@ def test_an_op_and_its_numpy_calls_compute_the_same_gradients(name, size):
     copies = 3 if op_rows.is_chain(TABLE[name], sample) else 1
     found = op_rows.recorded_step(name, sample, copies)()
     expected = op_rows.raw_step(TABLE[name], sample, copies)()
+    # exp of exp of exp: the last digit of what an exponential is given counts up to 45 times
+    rtol = 1e-5 if copies > 1 else 1e-6
     for t, g in zip(found, expected, strict=True):
-        np.testing.assert_allclose(t.numpy(), g, rtol=1e-6)
+        np.testing.assert_allclose(t.numpy(), g, rtol=rtol)
 
 
 def test_the_rows_of_ops_are_printed(capsys):

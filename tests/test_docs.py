@@ -33,7 +33,7 @@ ERRORS = re.compile(r"Errors?:|\w+Error\b|\berrors as\b|errors as there")
 NO_OPERATION = frozenset(
     """can_cast get_default_dtype get_rng_state initial_seed is_grad_enabled load manual_seed save
     is_inference_mode_enabled is_tensor promote_types result_type set_default_dtype set_printoptions
-    set_rng_state finfo iinfo""".split()
+    set_rng_state get_num_threads set_num_threads finfo iinfo""".split()
 )
 PUBLIC = sorted(name for name, row in TABLE.items() if row.torch is not None)
 

@@ -12,11 +12,12 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "gradhook"
 
 # Of gradhook/autograd: what the Tensor is built on, and what is built on the Tensor.
-ENGINE = """api binding carriers completion engine graph graph_task guard hook_notes hooked_views
-    host_hooks inplace introspection module_hook_node module_hook_options module_hook_runners
-    multi_grad multithreading mutation node_hooks node_streams numbering op_node operands record
-    recorder_scope
-    save_on_cpu saved saved_hooks saved_tensor source variable views watch""".split()
+ENGINE = """api binding carriers compiled completion engine
+    fields fusion graph graph_task guard hook_notes
+    hooked_views host_hooks inplace introspection module_hook_node module_hook_options
+    module_hook_runners multi_grad multithreading mutation node_hooks node_streams
+    numbering op_node operands record recorder_scope save_on_cpu saved saved_hooks
+    saved_tensor source variable views watch""".split()
 ABOVE_TENSOR = (
     "anomaly forward function function_checks functional functional_checks gradcheck".split()
 )
@@ -26,9 +27,11 @@ ABOVE_TENSOR = (
 LAYERS: list[tuple[str, list[str]]] = [
     (
         "foundations",
-        "devices dtypes backend libraries memory modes size hooks hooks.*".split(),
+        "devices dtypes backend later libraries memory modes size hooks hooks.*".split(),
     ),
-    ("state", ["kernels", "kernels.*", "storage", "profiler", "streams", "cuda"]),
+    ("state", ["storage", "profiler", "streams", "kernels.sources"]),
+    ("native", ["native", "native.*", "cpu"]),
+    ("kernels", ["kernels", "kernels.*", "cuda"]),
     ("ops", ["ops", "ops.*"]),
     ("engine", [f"autograd.{name}" for name in ENGINE]),
     (

@@ -13,9 +13,9 @@ import pytest
 from gradhook import kernels
 from gradhook.kernels import catalogue, gradient, layouts, optimizer, small_product
 from gradhook.kernels.launch import Kernel
-from gradhook.ops.namespace import table_namespace
+from gradhook.ops.namespace import FormulaNamespace
 
-XP = table_namespace(np)
+XP = FormulaNamespace(np)
 DTYPES = ["float16", "float32", "float64"]
 TOLERANCE = {"float16": 4e-3, "float32": 4e-6, "float64": 1e-14}
 RNG = np.random.default_rng(11)

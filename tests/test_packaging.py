@@ -22,7 +22,8 @@ site.addsitedir(sys.argv[1])  # as site-packages, so that an editable install's 
 sys.path[:] = sys.path[before:] + sys.path[:before]
 import gradhook.kernels as kernels
 text = kernels.source("accumulate")
-print(json.dumps([kernels.__file__, str(kernels.where()), kernels.names(), text]))
+files = sorted(path.name for path in kernels.where().iterdir())
+print(json.dumps([kernels.__file__, str(kernels.where()), kernels.names(), text, files]))
 """
 
 
@@ -43,7 +44,8 @@ def find(target: Path) -> tuple[Path, Path]:
     command = [sys.executable, "-c", FIND, str(target)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=target, check=False)
     assert result.returncode == 0, result.stderr
-    module, folder, names, text = json.loads(result.stdout)
+    module, folder, names, text, files = json.loads(result.stdout)
+    assert files == sorted(path.name for path in (ROOT / "kernels").iterdir())  # .h and .cpp, too
     assert names == sorted(path.stem for path in (ROOT / "kernels").glob("*.cu"))
     assert text == (ROOT / "kernels" / "accumulate.cu").read_text("utf-8")
     return Path(module), Path(folder)
@@ -68,6 +70,7 @@ def test_a_wheel_made_from_the_sdist_brings_the_same_files(tmp_path):
     with tarfile.open(sdist) as archive:
         members = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "kernels/accumulate.cu"} <= members
+    assert {"kernels/target_cpu.h", "kernels/threads_cpu.cpp"} <= members
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     (direct,) = (tmp_path / "direct").glob("*.whl")
     with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(direct) as second:

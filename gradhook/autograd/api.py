@@ -166,7 +166,13 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     tensor: Any = Binding.tensor
     roots, recording = [], carrier.recording
-    for k, (t, g) in enumerate(zip(outputs, given, strict=True)):
+    for k, t, g in zip(range(len(given)), outputs, given, strict=True):
+        if isinstance(g, tensor) and isinstance(t, tensor):  # a gradient that fits as it is
+            a, array, node = g._a, t._a, edge_of(t)
+            if node is not None and type(a) is type(array):
+                if a.dtype is array.dtype and a.shape == array.shape:
+                    roots.append((node, t._nr, g if recording else a))
+                    continue
         edge = not isinstance(t, tensor)
         if edge and not isinstance(t, GradientEdge):
             raise TypeError(f"element {k} of tensors: expected a Tensor, found {type(t).__name__}")
@@ -183,10 +189,6 @@ def _roots(outputs: list[Any], given: list[Any], carrier: Carrier) -> list[tuple
             kind = np.ndarray if kind is object else kind
             with contextlib.nullcontext() if edge or _is_here(t._a) else t._a.device:
                 g = _seed(shape, dtype, kind, carrier)
-        elif isinstance(g, tensor) and (
-            type(a := g._a) is kind and a.dtype is dtype and a.shape == shape
-        ):
-            g = g if recording else a
         else:
             if not edge and hasattr(g, "_a") and type(g._a) is not kind:
                 backend.expect_device(g._a, backend.device_of(t._a), f"gradient {k}")

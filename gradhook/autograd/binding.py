@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradhook.autograd.graph import new
+from gradhook.autograd.compiled import blank, check
 from gradhook.storage import INFERENCE
 
 
@@ -16,12 +16,13 @@ class Binding:
 
 def bind(tensor: type) -> None:
     """Hand the Tensor class to the recorders, before the first op."""
+    check()
     Binding.tensor = tensor
 
 
 def make(array: Any) -> Any:
     """A Tensor over an array (of exactly a known array class), without history."""
-    t = new(Binding.tensor)
+    t = blank(Binding.tensor)
     t._a = array
     t._v = None
     t._node = None
@@ -33,7 +34,7 @@ def make(array: Any) -> Any:
 
 def make_at(array: Any, node: Any, nr: int) -> Any:
     """A Tensor over an array whose gradient goes to output `nr` of `node` (None: nowhere)."""
-    t = new(Binding.tensor)
+    t = blank(Binding.tensor)
     t._a = array
     t._v = None
     t._node = node

@@ -14,7 +14,9 @@ import numpy as np
 
 from gradhook import backend, kernels, memory
 from gradhook.autograd.binding import Binding, make
-from gradhook.autograd.graph import Node, TensorMeta, conform, new
+from gradhook.autograd.compiled import blank
+from gradhook.autograd.fusion import large_forward
+from gradhook.autograd.graph import Node, TensorMeta, conform
 from gradhook.hooks.declared import DeclaredHook
 from gradhook.kernels import gradient
 from gradhook.kernels.registry import with_kernel
@@ -65,7 +67,10 @@ class Forwards(dict[type, Callable[..., Any]]):
 
     def __missing__(self, kind: type) -> Callable[..., Any]:
         module = ARRAY_MODULES[kind]
-        found = with_kernel(self.row.name, module, partial(self.row.forward, module))
+        forward: Callable[..., Any] = partial(self.row.forward, module)
+        if module is np and not self.row.view:
+            forward = large_forward(self.row)
+        found = with_kernel(self.row.name, module, forward)
         self[kind] = found
         return found
 
@@ -76,7 +81,7 @@ ARRAY_MODULES = Modules()
 
 def lent(array: Any, node: Node | None = None, nr: int = 0) -> Any:
     """A Tensor whose Storage is lent: a hook may keep it, so it is copied before it is written."""
-    t = new(Binding.tensor)
+    t = blank(Binding.tensor)
     t._a = array
     t._v = [0, LENT]
     t._node = node

@@ -26,6 +26,7 @@ from gradhook.autograd.graph_task import queue_callback as queue_callback
 from gradhook.autograd.graph_task import running_carrier as running_carrier
 from gradhook.autograd.guard import Guard, active_guard
 from gradhook.modes import get_modes, set_modes, with_grad
+from gradhook.native.buffers import Buffers
 
 FLUSH_COUNT, FLUSH_BYTES = 8, 64 << 20
 _active: list[GraphTask] = []
@@ -55,7 +56,10 @@ def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
         if anomaly is not None:
             task.guard = Guard(anomaly.sync)
         task.completion = completion_of_run(task)
-        _execute(task, roots)
+        if Buffers.make is None:
+            _execute(task, roots)
+        else:  # NumPy's memory comes from the pool meanwhile
+            Buffers.make(_execute, (task, roots))
         task.node = None
         if task.streams is not None:
             task.streams.finish()

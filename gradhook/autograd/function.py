@@ -259,7 +259,7 @@ def _record(cls: Any, ctx: FunctionNode, tensors: list[Any], outputs: list[Any])
         ):  # an input returned as it came: an alias with a history of its own
             alias = make(o._a)
             alias._v = cell_of(o)
-            alias._view = View(o, (), CUSTOM)
+            alias._view = View.of(o, (), CUSTOM)
             o = alias
         differentiable = o._a.dtype.kind in "fc" and not any(o is t for t in ctx.non_differentiable)
         if differentiable and dirty:

@@ -7,7 +7,6 @@ PyTorch does.
 
 from __future__ import annotations
 
-import importlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -20,6 +19,7 @@ from gradhook import dtypes
 from gradhook.autograd.numbering import numbering
 from gradhook.hooks.handle import RemovableHandle
 from gradhook.hooks.registry import HookTable
+from gradhook.later import Later, attributes
 from gradhook.storage import bump
 
 if TYPE_CHECKING:
@@ -360,25 +360,14 @@ CurrentTask = Callable[[], "GraphTask | None"]
 
 # PyTorch has these in torch.autograd.graph. They are built on what is above, so they are fetched
 # from their modules when asked for.
-_ELSEWHERE = {
-    "allow_mutation_on_saved_tensors": "mutation",
-    "disable_saved_tensors_hooks": "saved_hooks",
-    "get_accumulator": "introspection",
-    "get_gradient_edge": "introspection",
-    "node_creation_hook": "watch",
-    "register_multi_grad_hook": "multi_grad",
-    "save_on_cpu": "save_on_cpu",
-    "saved_tensors_hooks": "saved_hooks",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ELSEWHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"gradhook.autograd.{_ELSEWHERE[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ELSEWHERE})
+_elsewhere = Later()
+for _module, _names in (
+    ("introspection", "get_accumulator get_gradient_edge"),
+    ("multi_grad", "register_multi_grad_hook"),
+    ("mutation", "allow_mutation_on_saved_tensors"),
+    ("save_on_cpu", "save_on_cpu"),
+    ("saved_hooks", "disable_saved_tensors_hooks saved_tensors_hooks"),
+    ("watch", "node_creation_hook"),
+):
+    _elsewhere.put_from(f"gradhook.autograd.{_module}", _names)
+__getattr__, __dir__ = attributes(globals(), _elsewhere)

@@ -5,19 +5,23 @@ generated as straight-line text that runs the formulas on what was saved.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
 from functools import partial
-from types import FunctionType
 from typing import Any, ClassVar
+
+import numpy as np
 
 from gradhook.autograd import saved
 from gradhook.autograd.carriers import ARRAY_MODULES, FORMULA_NAMESPACES
+from gradhook.autograd.compiled import factories
+from gradhook.autograd.fusion import large_backward
 from gradhook.autograd.graph import Node, TensorMeta, released_error
 from gradhook.autograd.saved_tensor import raw_saved
 from gradhook.autograd.source import direct_calls, formula_text, is_fresh
+from gradhook.native.buffers import LARGE
 from gradhook.ops.table import Formula, Op, forgetting
 
 MASKED_INPUTS = 3
+_factories = factories()
 
 
 class OpNode(Node):
@@ -59,6 +63,26 @@ class MultiNode(OpNode):
         return self.metas[output_nr]
 
 
+class PiecesNode(OpNode):
+    """A node of a view op with several outputs, all of the input's dtype and array class."""
+
+    __slots__ = ("array_type", "shapes")
+    multi = True
+    array_type: type
+    shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def metas(self) -> tuple[TensorMeta, ...]:
+        return tuple(map(self.meta, range(len(self.shapes))))
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.shapes)
+
+    def meta(self, output_nr: int) -> TensorMeta:
+        return TensorMeta(self.shapes[output_nr], self.dtype, self.array_type)
+
+
 def is_output(name: str) -> bool:
     """Whether a formula's parameter is an output: `out`, `out0`, ..."""
     return name == "out" or (name.startswith("out") and name[3:].isdigit())
@@ -70,7 +94,13 @@ def is_tensor(row: Op, name: str) -> bool:
 
 
 def define(text: str, name: str, title: str, scope: dict[str, Any]) -> Any:
-    """Execute generated text and return what it calls `name`; the text is kept for tracebacks."""
+    """Execute generated text and return what it calls `name`; the text is kept for tracebacks.
+    The compiled core has the functions of some texts.
+    """
+    if (factory := _factories.get(text)) is not None:
+        function, redirect = factory(scope)
+        function.redirect = redirect
+        return function
     filename = f"<gradhook {title}>"
     scope.setdefault("__name__", "gradhook.generated")
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
@@ -78,23 +108,13 @@ def define(text: str, name: str, title: str, scope: dict[str, Any]) -> Any:
     return scope[name]
 
 
-_UNWRITTEN = (lambda *args, **named: WRITE(*args, **named)).__code__  # type: ignore[name-defined] # noqa: F821
-
-
-def deferred(write: Callable[[], Any], name: str) -> Any:
-    """A function that `write` makes when it is first called, as importing gradhook defines hundreds
-    that a program never calls.
-    """
-
-    def first(*args: Any, **named: Any) -> Any:
-        whole = write()
-        made.__globals__.update(whole.__globals__)
-        made.__defaults__, made.__kwdefaults__ = whole.__defaults__, whole.__kwdefaults__
-        made.__code__ = whole.__code__
-        return made(*args, **named)
-
-    made = FunctionType(_UNWRITTEN, {"WRITE": first, "__name__": "gradhook.generated"}, name)
-    return made
+def become(function: Any, other: Any) -> None:
+    """Make a generated function, which others hold, do what another one does from now on."""
+    redirect = getattr(function, "redirect", None)  # a compiled function's code is fixed
+    if redirect is None:
+        function.__code__ = other.__code__
+    else:
+        redirect(other)
 
 
 class OpPlan:
@@ -179,9 +199,13 @@ class BackwardText:
         self.save = plan.save_list(mask)
         self.mask = mask
         self.scope = {
+            "LARGE": LARGE,
+            "ndarray": np.ndarray,
             "NAMESPACES": FORMULA_NAMESPACES,
             "MODULES": ARRAY_MODULES,
             "TENSORS": tensors,
+            "F4": np.dtype("f4"),
+            "F8": np.dtype("f8"),
             "released_error": released_error,
             **{n: getattr(saved, n) for n in UNPACKING},
             **{f"formula{k}": formula.fn for k, formula in enumerate(self.formulas)},
@@ -210,7 +234,8 @@ class BackwardText:
             body["edge_positions"] = tuple(self.inputs.index(n) for n in names)
             of = {n: formula.of for formula in self.formulas for n in formula.of}
             body["fresh"] = tuple(is_fresh(row, of[n]) for n in names)
-        kind: type[Node] = type(row.node_name, (MultiNode if self.multi else OpNode,), body)
+        several = PiecesNode if row.view else MultiNode
+        kind: type[Node] = type(row.node_name, (several if self.multi else OpNode,), body)
         for recorded in (False, True):
             name = "backward_recorded" if recorded else "backward"
             text = self.text(name, recorded)
@@ -240,11 +265,7 @@ class BackwardText:
         if any("(module, " in c for c in calls):
             emit("    module = MODULES[type(g)]")
         if self.multi or any("xp" in c for c in calls):
-            emit(
-                "    xp = TENSORS"
-                if recorded
-                else f"    xp = NAMESPACES[type({self.any_gradient()})]"
-            )
+            emit("    xp = TENSORS" if recorded else f"    xp = NAMESPACES[{self.array_type()}]")
         if self.row.n_outputs is not None and self.multi:
             used = {p for f in self.formulas for p in f.parameters}
             for k in range(self.row.n_outputs):
@@ -259,14 +280,41 @@ class BackwardText:
             zeros = f"zeros(xp, m, {recorded})"
             emit(f"            g = [{zeros} if h is None else h for h, m in zip(g, node.metas)]")
             emit("            break")
+        if not recorded:
+            self.emit_large(lines)
         if not self.row.linear and not self.multi:
-            emit('    if node.dtype.kind == "c":')
+            emit("    d = node.dtype")  # the two common dtypes cost an identity each
+            emit('    if d is not F4 and d is not F8 and d.kind == "c":')
             self.emit_calls(lines, wrap=True)
         self.emit_calls(lines, wrap=False)
         return "\n".join(lines) + "\n"
 
-    def any_gradient(self) -> str:
-        return "next(h for h in g if h is not None)" if self.multi else "g"
+    def emit_large(self, lines: list[str]) -> None:
+        """Large NumPy arrays go through all formulas at once, where each allocates its result."""
+        row = self.row
+        if self.multi or row.variadic or not self.masked or "needs" in self.parameters():
+            return
+        if not self.formulas or not all(
+            [len(f.of) == 1 and is_fresh(row, f.of) for f in self.formulas]
+        ):
+            return
+        tensors = [n for n in self.save if self.plan.is_tensor(n)]
+        others = [n for n in self.save if not self.plan.is_tensor(n)]
+        self.scope["LARGE_BACKWARD"] = large_backward(self.formulas, tensors, others)
+        arrays, options = (
+            f"({''.join(f'{n}, ' for n in names)})" for names in (["g", *tensors], others)
+        )
+        lines.append("    if g.size >= LARGE and type(g) is ndarray:")
+        lines.append(f"        found = LARGE_BACKWARD({arrays}, {options})")
+        lines.append("        if found is not None: return found")
+
+    def parameters(self) -> set[str]:
+        return {p for f in self.formulas for p in f.parameters}
+
+    def array_type(self) -> str:
+        if self.multi:
+            return "node.array_type" if self.row.view else "node.metas[0].array_type"
+        return "type(g)"
 
     def calls(self) -> list[str]:
         """The text of each formula: its expression where it is one, else a call."""

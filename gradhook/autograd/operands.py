@@ -317,3 +317,20 @@ def _size_mismatch(shapes: list[tuple[int, ...]]) -> str | None:
                     f"dimension {max(len(a), len(b)) - k}; reshape or expand one of them"
                 )
     return None
+
+
+def composite_over(ops: Any, row: Op) -> Callable[..., Any]:
+    """A composite of the table over Tensors. ops: `xp` over Tensors."""
+    forward, takes = row.forward, row.takes
+
+    def composite(*args: Any, **attributes: Any) -> Any:
+        try:
+            if takes is not None and args[0].dtype.kind not in takes:
+                refuse_dtype(row, args[0].dtype)
+            return forward(ops, *args, **attributes)
+        except AttributeError:  # of what is no tensor
+            refuse_others(row, args)
+            raise
+
+    composite.__name__, composite.__doc__ = row.name, row.doc
+    return composite

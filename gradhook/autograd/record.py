@@ -17,9 +17,11 @@ from typing import Any
 from weakref import WeakSet
 
 from gradhook.autograd.carriers import Forwards
+from gradhook.autograd.fusion import large_forward
+from gradhook.autograd.graph import Node
 from gradhook.autograd.numbering import numbering
-from gradhook.autograd.op_node import BackwardText, define, is_output, plan_of
-from gradhook.autograd.operands import refusal
+from gradhook.autograd.op_node import BackwardText, become, define, is_output, plan_of
+from gradhook.autograd.operands import composite_over, refusal
 from gradhook.autograd.recorder_scope import runtime_scope
 from gradhook.autograd.source import forward_text
 from gradhook.autograd.watch import Watching
@@ -40,7 +42,7 @@ class Recorders:
                 f"the op table has no {name!r}; formulas and composites may only use table "
                 f"functions"
             )
-        made = _composite(row) if row.composite else RecorderText(row).recorder()
+        made = composite_over(self, row) if row.composite else RecorderText(row).recorder()
         setattr(self, name, made)
         return made
 
@@ -58,24 +60,6 @@ def operator_of(name: str) -> Callable[..., Any]:
     return made
 
 
-def _composite(row: Op) -> Callable[..., Any]:
-    from gradhook.autograd.operands import refuse_dtype, refuse_others
-
-    forward, takes = row.forward, row.takes
-
-    def composite(*args: Any, **attributes: Any) -> Any:
-        try:
-            if takes is not None and args[0].dtype.kind not in takes:
-                refuse_dtype(row, args[0].dtype)
-            return forward(ops, *args, **attributes)
-        except AttributeError:  # of what is no tensor
-            refuse_others(row, args)
-            raise
-
-    composite.__name__, composite.__doc__ = row.name, row.doc
-    return composite
-
-
 RESERVED = frozenset("arrays d error found m needs node out outs t ts v xp".split())
 _written: WeakSet[RecorderText] = WeakSet()
 
@@ -86,7 +70,7 @@ def _rewrite() -> None:
     for text in list(_written):
         recorder = text.scope["RECORDER"]
         text.scope["seq"] = numbering.draw
-        recorder.__code__ = text.written().__code__
+        become(recorder, text.written())
 
 
 forgetting.append(lambda row: vars(ops).pop(row.name, None))
@@ -114,12 +98,12 @@ class RecorderText:
             **runtime_scope(),
         }
 
-    def make_class(self, mask: int) -> None:
-        """Bind `K<mask>` in the text's scope: node classes are made when first recorded."""
+    def make_class(self, mask: int) -> type[Node]:
+        """The class of nodes of one mask, `K<mask>` in the text: made when first recorded."""
         classes = self.plan.classes
         if mask not in classes:
             classes[mask] = BackwardText(self.plan, mask, ops).node_class()
-        self.scope[f"K{mask}"] = classes[mask]
+        return classes[mask]
 
     def recorder(self) -> Callable[..., Any]:
         """The function over Tensors."""
@@ -155,6 +139,7 @@ class RecorderText:
         row = self.row
         lines = [f"def {row.name}({self.signature()}):"]
         emit = lines.append
+        self.masks: list[int] = []
         attributes = "".join(f", {n}={n}" for n in row.attributes)
         given = row.inputs[0] if row.variadic else "(" + "".join(f"{n}, " for n in row.inputs) + ")"
         if self.devices > 1:
@@ -175,16 +160,17 @@ class RecorderText:
         places = {"xp": "xp", **{n: f"{n}_a" for n in row.inputs}, **{n: n for n in row.attributes}}
         expression = forward_text(row, places)
         emit("    try:")
+        call = f"FORWARD(MODULES[type({first})], {arrays}{attributes})"
         if has_kernel(row.name):
             self.scope["FORWARDS"] = Forwards(row)
-            emit(f"        out = FORWARDS[type({first})]({arrays}{attributes})")
-        elif expression is None or len(expression) > 200:
-            emit(f"        out = FORWARD(MODULES[type({first})], {arrays}{attributes})")
-        else:
-            emit(
-                (f"        xp = MODULES[type({first})]; " if "xp" in expression else "        ")
-                + f"out = {expression}"
-            )
+            call = f"FORWARDS[type({first})]({arrays}{attributes})"
+        elif expression is not None and len(expression) <= 200:
+            call = expression.replace("xp.", f"MODULES[type({first})].")
+        if not (row.view or has_kernel(row.name)):
+            self.scope["LARGE_FORWARD"] = large_forward(row)
+            large = f"LARGE_FORWARD({arrays}{attributes})"
+            call = f"{large} if {first}.size >= LARGE and type({first}) is ndarray else {call}"
+        emit(f"        out = {call}")
         emit("    except Exception as error:")
         emit(f"        return recover(ROW, RECORDER, error, {given}, {self.given()})")
         if self.multi and row.view:
@@ -207,6 +193,8 @@ class RecorderText:
             emit("    if m.inference:")
         emit(f"        mark_inference({'ts' if self.multi else '(t,)'})")
         emit("    return ts" if self.multi else "    return t")
+        if self.masks:
+            lines.insert(1, "    global " + ", ".join(f"K{mask}" for mask in self.masks))
         return lines
 
     def emit_arrays(self, lines: list[str]) -> None:
@@ -334,9 +322,14 @@ class RecorderText:
         row = self.row
         emit = lines.append
         self.scope.setdefault(f"K{mask}", None)
-        emit(f"{pad}if K{mask} is None: make_class({mask})")
+        self.masks.append(mask)
+        emit(f"{pad}if K{mask} is None: K{mask} = make_class({mask})")
         emit(f"{pad}node = K{mask}(); node.seq = seq(); node.hooks = None; node.edges = {edges}")
-        if self.multi:
+        if self.multi and row.view:
+            x = f"{self.inputs[0]}_a"
+            emit(f"{pad}node.shapes = tuple([o.shape for o in outs])")
+            emit(f"{pad}node.dtype = {x}.dtype; node.array_type = type({x})")
+        elif self.multi:
             meta = "pack(TensorMeta, (o.shape, o.dtype, type(o)))"
             emit(f"{pad}node.metas = tuple([{meta} for o in outs])")
         else:
@@ -348,9 +341,10 @@ class RecorderText:
         if self.devices:
             out = "outs[0]" if self.multi else "out"
             emit(f"{pad}if type({out}) is not ndarray: note_stream(node, {out})")
-        if self.multi:
-            outputs = row.differentiable
-            emit(f"{pad}attach(ts, node, {outputs!r})")
+        if self.multi and row.view:
+            emit(f"{pad}for v, t in enumerate(ts): t._node = node; t._nr = v")
+        elif self.multi:
+            emit(f"{pad}attach(ts, node, {row.differentiable!r})")
         else:
             emit(f"{pad}t._node = node")
         if Watching.started:

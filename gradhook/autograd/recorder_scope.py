@@ -8,11 +8,13 @@ import numpy as np
 
 from gradhook.autograd import saved
 from gradhook.autograd.carriers import ARRAY_MODULES
-from gradhook.autograd.graph import TensorMeta, new
+from gradhook.autograd.compiled import blank
+from gradhook.autograd.graph import TensorMeta
 from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.numbering import numbering
 from gradhook.autograd.watch import watched
 from gradhook.modes import get_modes
+from gradhook.native.buffers import LARGE
 
 VIEWS = ("attach", "derive", "edge_of", "refresh", "view_outputs")
 OPERANDS = (
@@ -31,10 +33,11 @@ def runtime_scope() -> dict[str, Any]:
         "pack": tuple.__new__,
         "Tensor": binding.Binding.tensor,
         "get_modes": get_modes,
-        "new": new,
+        "new": blank,
         "seq": numbering.draw,
         "make": binding.make,
         "ndarray": np.ndarray,
+        "LARGE": LARGE,
         "F4": np.dtype("f4"),
         "F8": np.dtype("f8"),
         "note_stream": note_stream,

@@ -16,7 +16,8 @@ from gradhook import backend, memory
 from gradhook.autograd import record
 from gradhook.autograd.binding import Binding, cell_of, make, make_at
 from gradhook.autograd.carriers import ARRAY_MODULES, ARRAYS
-from gradhook.autograd.graph import Node, hook_table, new, released_error
+from gradhook.autograd.compiled import blank
+from gradhook.autograd.graph import Node, hook_table, released_error
 from gradhook.autograd.node_streams import note_stream
 from gradhook.autograd.numbering import numbering
 from gradhook.backend import Process
@@ -24,7 +25,7 @@ from gradhook.hooks.registry import HookTable
 from gradhook.modes import Modes, get_modes, set_modes, with_grad
 from gradhook.ops.table import TABLE, Op
 
-Step = tuple[Op, dict[str, Any], int | None]
+Steps = tuple[Any, ...]  # op, attributes, output index (None: its only one), op, attributes, ...
 
 DEFAULT, UNRECORDED, MULTI_OUTPUT, CUSTOM = "default", "no_grad", "multi_output", "custom"
 HOOKED = "hooked"  # by a module's barrier, under compat("torch")
@@ -33,18 +34,25 @@ HOOK_NODE = "BackwardHookFunctionBackward"  # PyTorch's name of that barrier
 
 
 class View:
-    """base: the tensor that is no view itself; steps: (op, attributes, output index) from it, none
+    """base: the tensor that is no view itself; steps: the view ops from it, flat, none
     for an alias that stands for the base at a barrier; base_node: the base's node this view's edge
     was made from; creation: DEFAULT, or why it must not be written while recording; version: of
     the memory when a Function returned the view (CUSTOM), which then can't follow its base."""
 
     __slots__ = ("base", "base_node", "creation", "steps", "version")
 
-    def __init__(self, base: Any, steps: tuple[Step, ...], creation: str) -> None:
-        self.base = base
-        self.base_node = base._node
-        self.steps = steps
-        self.creation = creation
+    base: Any
+    base_node: Node | None
+    creation: str
+    steps: Steps
+    version: int
+
+    @classmethod
+    def of(cls, base: Any, steps: Steps, creation: str) -> View:
+        """A view of base as it is now; view ops fill in the attributes of `View()` themselves."""
+        view = cls()
+        view.base, view.base_node, view.steps, view.creation = base, base._node, steps, creation
+        return view
 
     def freeze(self, t: Any, creation: str = CUSTOM) -> None:
         """t, this view, has a history that its base does not give: a Function returned it."""
@@ -58,16 +66,16 @@ def derive(t: Any, x: Any, row: Op, attributes: dict[str, Any], modes: Modes) ->
         return
     cell = x._v
     t._v = cell if cell is not None else cell_of(x)
-    view = t._view = new(View)
-    step = (row, attributes, None)
+    view = t._view = View()
     view.creation = DEFAULT if modes.grad else UNRECORDED
     if parent is None or not parent.steps:
-        view.base, view.base_node, view.steps = x, x._node, (step,)
+        view.base, view.base_node, view.steps = x, x._node, (row, attributes, None)
         return
     if modes.grad:
         view.creation = parent.creation
     base = parent.base
-    view.base, view.base_node, view.steps = base, base._node, (*parent.steps, step)
+    view.base, view.base_node = base, base._node
+    view.steps = (*parent.steps, row, attributes, None)
 
 
 def view_outputs(
@@ -82,18 +90,19 @@ def view_outputs(
     whole, node, tensor = x._a, base._node, Binding.tensor
     ts = []
     for k, array in enumerate(arrays):
-        t = new(tensor)
+        t = blank(tensor)
         t._a = array
-        t._v = t._node = t._view = t._slot = None
+        t._node = t._slot = None
         t._nr = 0
         if array.base is whole or _shares(array, x, parent):
             t._v = cell
-            view = t._view = new(View)
+            view = t._view = View()
             view.base = base
             view.base_node = node
             view.creation = creation
-            step = (row, attributes, k)
-            view.steps = (*steps, step) if steps else (step,)
+            view.steps = (*steps, row, attributes, k) if steps else (row, attributes, k)
+        else:
+            t._v = t._view = None
         ts.append(t)
     return tuple(ts)
 
@@ -163,19 +172,19 @@ def edge_of(x: Any) -> Node | None:
     return x._node  # type: ignore[no-any-return]
 
 
-def replay(base: Any, steps: tuple[Step, ...]) -> Any:
+def replay(base: Any, steps: Steps) -> Any:
     """The view ops again, on a Tensor."""
     t = base
-    for row, attributes, index in steps:
+    for row, attributes, index in zip(steps[::3], steps[1::3], steps[2::3], strict=True):
         made = getattr(record.ops, row.name)(t, **attributes)
         t = made if index is None else made[index]
     return t
 
 
-def replay_array(array: Any, steps: tuple[Step, ...]) -> Any:
+def replay_array(array: Any, steps: Steps) -> Any:
     """The view ops on a bare array of the base's layout: a view of it."""
     xp = ARRAY_MODULES[type(array)]
-    for row, attributes, index in steps:
+    for row, attributes, index in zip(steps[::3], steps[1::3], steps[2::3], strict=True):
         made = row.forward(xp, array, **attributes)
         array = made if index is None else made[index]
     return array
@@ -194,9 +203,7 @@ class CopySlices(Node):
     __slots__ = ("has_base", "order", "slice_edge", "steps")
     saves = True
 
-    def __init__(
-        self, base: Any, steps: tuple[Step, ...], fn: Any, onward: tuple[Any, ...] = ()
-    ) -> None:
+    def __init__(self, base: Any, steps: Steps, fn: Any, onward: tuple[Any, ...] = ()) -> None:
         node = edge_of(base)
         self.seq = numbering.draw()
         self.hooks = None
@@ -251,11 +258,11 @@ def alias_at(t: Any, node: Node, nr: int) -> Any:
     cell = t._v
     if cell is None:
         cell = t._v = [0, None]
-    made = new(Binding.tensor)
+    made = blank(Binding.tensor)
     made._a, made._v, made._node, made._nr, made._slot = t._a, cell, node, nr, None
     of = t._view  # an alias of an alias stands for the same tensor: chains of them stay flat
     base = t if of is None or of.steps or of.creation is not DEFAULT else of.base
-    view = made._view = new(View)
+    view = made._view = View()
     view.base, view.base_node, view.steps, view.creation = base, base._node, (), DEFAULT
     return made
 
@@ -266,7 +273,7 @@ def stand_in(t: Any) -> None:
     """
     hidden = make_at(t._a, t._node, t._nr)
     hidden._v, hidden._view = cell_of(t), t._view
-    t._view = View(hidden, (), DEFAULT)
+    t._view = View.of(hidden, (), DEFAULT)
 
 
 def keep_own_edge(t: Any, barrier: Node) -> None:

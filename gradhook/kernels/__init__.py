@@ -20,7 +20,8 @@ from gradhook.kernels import (  # they register their kernels
     totals,
 )
 from gradhook.kernels.accumulation import accumulate
-from gradhook.kernels.sources import names, source, status, where
+from gradhook.kernels.report import status
+from gradhook.kernels.sources import names, source, where
 
 __all__ = [
     "accumulate",

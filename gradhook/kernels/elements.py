@@ -34,21 +34,21 @@ DROPOUT = ElementKernel(
 ELEMENT_KERNELS = (*GELU.values(), *GELU_VJP.values(), RELU, RELU_VJP, DROPOUT)
 
 
-@kernel_for("gelu")
+@kernel_for("gelu", native=True)
 def gelu(x: Any, *, approximate: str = "none") -> Any:
     """Kernel of the table's gelu."""
     kernel = GELU.get(approximate)
     return NotImplemented if kernel is None else kernel.of(x)
 
 
-@kernel_for("gelu_vjp")
+@kernel_for("gelu_vjp", native=True)
 def gelu_vjp(g: Any, x: Any, *, approximate: str) -> Any:
     """Kernel of the gradient of gelu."""
     return GELU_VJP[approximate].of(g, x)
 
 
 kernel_for("relu")(RELU.of)
-kernel_for("relu_vjp")(RELU_VJP.of)
+kernel_for("relu_vjp", native=True)(RELU_VJP.of)
 
 
 def dropout_factor(shape: tuple[int, ...], dtype: Any, p: float, seed: int, offset: int) -> Any:

@@ -148,7 +148,8 @@ class _Text:
         if after:
             before.append("double* const partials_ = &partials[0];")
             before.append("const long long blocks_ = number_of_blocks();")
-        lines = [*before, "for_each_element(n, [&](long long i) {", *steps, "});", *after]
+        each = "take_elements" if after else "for_each_element"
+        lines = [*before, f"{each}(n, [&](long long i) {{", *steps, "});", *after]
         self.body = "\n".join("    " + line for line in lines)
 
 

@@ -1,6 +1,7 @@
-"""The LSTM on NumPy: a step is eleven array calls, its backward nine; the rest is done for many
-steps at once. The gates are arrays one after the other, in the order cell, input, forget, output:
-those with a logistic function are neighbours, and those that get their gradient through c.
+"""The LSTM on NumPy: a step is a product and one native call, or eleven array calls, and its
+backward as many; the rest is done for many steps at once. The gates are arrays one after the other,
+in the order cell, input, forget, output: those with a logistic function are neighbours, and those
+that get their gradient through c.
 """
 
 from __future__ import annotations
@@ -9,12 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from gradhook.kernels.host_native import host_function
+from gradhook.kernels.launch import dtype_name, is_plain
 from gradhook.kernels.parts import PART, scratch, slices
 from gradhook.kernels.registry import host_kernel_for
+from gradhook.native import library
 
 Array = Any
 ORDER = [2, 0, 1, 3]  # the gates here, among those of a weight
 BACK = [1, 2, 0, 3]  # the gates of a weight, among those here
+FILE = "recurrent_cpu.h"
+STEP = "T* gates, const T* c, T* cells, T* outputs, long long size"
+STEP_VJP = (
+    "const T* gates, const T* cells, const T* older, const T* by_h, const T* by_c, "
+    "const T* shares, T* later, T* out, long long far, long long size"
+)
 # a logistic function is one of tanh: of x / 2, halved, plus 1 / 2
 HALVES = np.array([1, 0.5, 0.5, 0.5])
 
@@ -57,12 +67,26 @@ def lstm_sequence(
         weights[:, m] = _by_gate(bias, True)
     gates = np.empty((len(x), 4, batch, n), dtype)
     outputs, cells = np.empty((2, len(x), batch, n), dtype)
-    seen, half = np.empty_like(c), dtype.type(0.5)
+    step = _step(c)
     for t in range(len(x)):
         a, cell, after = gates[t], cells[t], outputs[t]
         if t:
             rows[t, :, m + 1 :] = h
         np.matmul(rows[t], weights, out=a)
+        step(a, c, cell, after, c.size)
+        h, c = after, cell
+    return outputs, cells, gates
+
+
+def _step(c: Array) -> Any:
+    """What computes a step from the products: natively, or in ten array calls."""
+    if library.is_available() and is_plain(c):
+        native = host_function(FILE, "lstm_step", STEP, dtype_name(c))
+        if native is not library.unbuilt:
+            return native
+    seen, half = np.empty_like(c), c.dtype.type(0.5)
+
+    def step(a: Array, c: Array, cell: Array, after: Array, _: int) -> None:
         np.tanh(a, out=a)
         logistic = a[1:]
         np.multiply(logistic, half, out=logistic)
@@ -72,8 +96,8 @@ def lstm_sequence(
         np.add(cell, seen, out=cell)
         np.tanh(cell, out=seen)
         np.multiply(a[3], seen, out=after)
-        h, c = after, cell
-    return outputs, cells, gates
+
+    return step
 
 
 def _slopes(gates: Array, cells: Array, older: Array, out: Array, through: Array) -> None:
@@ -94,6 +118,22 @@ def _slopes(gates: Array, cells: Array, older: Array, out: Array, through: Array
     np.multiply(through, through, out=through)
     np.subtract(1, through, out=through)
     np.multiply(through, o, out=through)
+
+
+def _natively_through_time(
+    by_h: Array, by_c: Array, c: Array, weight: Array, cells: Array, gates: Array
+) -> tuple[Array, Array, Array]:
+    """What `_through_time` gives, a step's array calls being one."""
+    length, (batch, n), dtype = len(cells), c.shape, c.dtype
+    found, weights = scratch("lstm", (4, length, batch, n), dtype), _by_gate(weight, False)
+    share, later = np.zeros((4, batch, n), dtype), np.zeros((batch, n), dtype)
+    step, far = host_function(FILE, "lstm_step_vjp", STEP_VJP, dtype_name(c)), length * c.size
+    for t in range(length - 1, -1, -1):
+        to = found[:, t]
+        older = cells[t - 1] if t else c
+        step(gates[t], cells[t], older, by_h[t], by_c[t], share, later, to[0], far, c.size)
+        np.matmul(to, weights, out=share)
+    return found, share.sum(axis=0), later
 
 
 def _through_time(
@@ -136,7 +176,12 @@ def lstm_sequence_vjp(
     """Kernel of the gradients of lstm_sequence: those of all weights are one product a gate."""
     if not _takes(by_h, by_c, x, h, c, weight, weight_hh, activated):
         return NotImplemented
-    found, later_h, later_c = _through_time(by_h, by_c, c, weight_hh, cells, activated)
+    native: Any = library.unbuilt
+    if library.is_available() and is_plain(by_h, by_c, c, cells, activated):
+        native = host_function(FILE, "lstm_step_vjp", STEP_VJP, dtype_name(c))
+    given = (by_h, by_c, c, weight_hh, cells, activated)
+    built = native is not library.unbuilt
+    found, later_h, later_c = (_natively_through_time if built else _through_time)(*given)
     by, m = found.reshape(4, -1, c.shape[-1]), x.shape[-1]
     by_x = np.matmul(by, _by_gate(weight, False)).sum(axis=0).reshape(x.shape) if needs[0] else None
     rows = _rows(x, h)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradhook import backend, profiler
 from gradhook.kernels.sources import source, target
+from gradhook.native import buffers, library
 
 # dtype name -> C++ type of an element, and the type sums are made in
 C_TYPES = {
@@ -40,17 +41,44 @@ def is_known(array: Any) -> bool:
 
 
 def is_here(*arrays: Any) -> bool:
-    """Whether CuPy arrays are all on the current device. RawModule functions check nothing."""
-    if len(backend.Process.devices) == 1:
+    """Whether arrays are all on the current device. RawModule functions check nothing."""
+    if len(backend.Process.devices) == 1 or type(arrays[0]) is np.ndarray:
         return True
     here = backend.cupy().cuda.runtime.getDevice()
     return all([a.device.id == here for a in arrays])
 
 
-def is_plain(*arrays: Any) -> bool:
-    """Whether these CuPy arrays are what RawModule functions take: C-contiguous real floating ones
-    of one dtype on the current device.
+def is_contiguous(array: Any) -> bool:
+    """Whether an array is C-contiguous. CuPy makes an object for `.flags`."""
+    return bool(array.flags.c_contiguous if type(array) is np.ndarray else array._c_contiguous)
+
+
+def is_on_host(array: Any) -> bool:
+    """Whether kernels over this array run on the CPU: one thread works through many rows. NumPy's
+    scalars are there, too, which arithmetic of 0-d arrays gives.
     """
+    return type(array) is np.ndarray or isinstance(array, backend.NUMPY_TYPES)
+
+
+def address(array: Any) -> int:
+    """Where an array's elements lie."""
+    if type(array) is np.ndarray:
+        return int(array.__array_interface__["data"][0])
+    return int(array.data.ptr)
+
+
+def fresh(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An uninitialised C-contiguous array where `like` is."""
+    kind = type(like)
+    return buffers.empty(shape, dtype) if kind is np.ndarray else kind(shape, dtype)
+
+
+def is_plain(*arrays: Any) -> bool:
+    """Whether these arrays are what the functions of kernels take: C-contiguous real floating ones
+    of one dtype, CuPy's on the current device.
+    """
+    if is_on_host(arrays[0]):
+        return library.takes(*arrays)
     dtype = arrays[0].dtype
     if dtype.char not in KNOWN:
         return False
@@ -92,11 +120,12 @@ class Kernel:
     with T and F for the element type and the type sums are made in.
     """
 
-    __slots__ = ("_function", "body", "dtype", "files", "name")
+    __slots__ = ("_function", "_native", "body", "dtype", "files", "name")
 
     def __init__(self, name: str, files: tuple[str, ...], dtype: str, body: str) -> None:
         self.name, self.files, self.dtype, self.body = name, files, dtype, body
         self._function: Any = None
+        self._native: Any = None
 
     def text(self, machine: str = "cuda") -> str:
         """The full text for a target, "cuda" or "cpu"."""
@@ -112,15 +141,35 @@ class Kernel:
     def __call__(
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], nbytes: int
     ) -> None:
-        """Launch. args: arrays and NumPy scalars of exactly the declared types, as CuPy checks
-        none; nbytes: what it reads and writes.
+        """Launch, on NumPy arrays natively. args: arrays and NumPy scalars of exactly the declared
+        types, as nothing checks them; nbytes: what it reads and writes.
         """
+        if type(args[0]) is np.ndarray:
+            return self.on_host(*args)
         function = self._function
         if function is None:
             module = backend.cupy().RawModule(code=self.text())
             function = self._function = module.get_function(self.name)
         function(grid, block, args)
         profiler.count_launch(self.name, nbytes)
+
+    def on_host(self, *args: Any) -> None:
+        """Call it natively, with NumPy arrays. BuildError, before anything is done, where it could
+        not be built: registry.py and `runs_on_host` know.
+        """
+        native = self._native
+        if native is None:
+            native = self._build()
+        native(*args)
+
+    def runs_on_host(self) -> bool:
+        """Whether it can be called with NumPy arrays: False where it could not be built."""
+        native = self._native
+        return (self._build() if native is None else native) is not library.unbuilt
+
+    def _build(self) -> Any:
+        self._native = library.function(self.name, self.body, self.text("cpu"))
+        return self._native
 
 
 class General(NamedTuple):
@@ -193,14 +242,16 @@ class ElementKernel:
         """
         first = arrays[0]
         shape, dtype, n, plain = first.shape, first.dtype, first.size, True
-        if dtype.char not in KNOWN:
+        if dtype.char not in KNOWN or (is_on_host(first) and not library.takes(*arrays)):
             return NotImplemented
         for a in arrays:
             if a.shape != shape or (a.dtype is not dtype and a.dtype != dtype):
                 return NotImplemented
-            plain = plain and a._c_contiguous
-        out = type(first)(shape, dtype)
-        if not plain or not n or not is_here(*arrays):
+            plain = plain and is_contiguous(a)
+        out = fresh(first, shape, dtype)
+        if not n:
+            return out
+        if not plain or not is_here(*arrays):
             return self(arrays, out, *numbers)
         kernel = self.contiguous(NAMES[dtype.char])
         nbytes = n * dtype.itemsize * (len(arrays) + 1)

@@ -13,8 +13,11 @@ from gradhook.kernels.launch import (
     THREADS,
     Kernel,
     dtype_name,
+    fresh,
+    is_contiguous,
     is_here,
     is_known,
+    is_on_host,
     is_plain,
     pointer,
     sum_type,
@@ -25,7 +28,8 @@ from gradhook.kernels.workspace import MOST_BLOCKS, workspace
 
 FILES = ("rows", "loss")
 _NONE = np.iinfo(np.int64).min  # no target is ignored
-COUNTED_BY_EACH_ROW = 1024  # targets whose shares every row of a backward kernel adds up anew
+# targets whose shares every row of a backward kernel adds up anew: on a GPU, on the CPU
+COUNTED_BY_EACH_ROW = (1024, 48)
 _TARGETS = "const Targets<T, F> targets{target, Columns<T>{weight}, ignored, smoothing};"
 
 
@@ -39,19 +43,22 @@ def loss_kernel(name: str, dtype: str) -> Kernel:
         "    long long inner, long long ignored, F smoothing, int mean, long long rows,\n"
         "    long long n) {\n"
         f"    {_TARGETS}\n"
-        "    const Scores<const T> scores{x, n, inner};\n"
-        "    const auto loss = [&](const auto& row) {\n"
-        f"        return {name}(row, scores, targets); }};\n"
-        "    if (each) {\n"
-        "        for_each_row<F>(rows, n, [&](const auto& row) {\n"
-        "            const F found = loss(row).sum;\n"
-        "            const Row<F> one{row.number, 1};\n"
-        "            one.store(Rows<T>{each, 1}, [&](long long) { return found; }); });\n"
-        "        return;\n"
-        "    }\n"
-        "    reduce_rows<F>(rows, n, Loss<F>{F(0), F(0)}, AddLosses(), loss, partials, arrived,\n"
-        "        [&](Loss<F> all) {\n"
-        "            *out = static_cast<T>(mean ? all.sum / all.count : all.sum); });\n}"
+        "    const auto over = [&](const auto scores) {\n"
+        "        const auto loss = [&](const auto& row) {\n"
+        f"            return {name}(row, scores, targets); }};\n"
+        "        if (each) {\n"
+        "            for_each_row<F>(rows, n, [&](const auto& row) {\n"
+        "                const F found = loss(row).sum;\n"
+        "                const Row<F> one{row.number, 1};\n"
+        "                one.store(Rows<T>{each, 1}, [&](long long) { return found; }); });\n"
+        "            return;\n"
+        "        }\n"
+        "        reduce_rows<F>(rows, n, Loss<F>{F(0), F(0)}, AddLosses(), loss, partials,\n"
+        "            arrived, [&](Loss<F> all) {\n"
+        "                *out = static_cast<T>(mean ? all.sum / all.count : all.sum); });\n"
+        "    };\n"
+        "    if (inner == 1) over(Rows<const T>{x, n});\n"
+        "    else over(Scores<const T>{x, n, inner});\n}"
     )
     return Kernel(full, FILES, dtype, body)
 
@@ -60,16 +67,24 @@ def loss_kernel(name: str, dtype: str) -> Kernel:
 def input_kernel(name: str, dtype: str) -> Kernel:
     """The gradient for the scores. count: the sum of the shares, or null: every row adds them."""
     full = f"gradhook_{name}_{dtype}"
-    scores = "Scores<const T>{x, n, inner}, " if name == "cross_entropy_input" else ""
+    reads = name == "cross_entropy_input"
+    scores = "scores, " if reads else ""
+    calls = (
+        ("Rows<const T>{x, n}", "Rows<T>{out, n}"),
+        ("Scores<const T>{x, n, inner}", "Scores<T>{out, n, inner}"),
+    )
+    dense, strided = (", ".join(pair[0 if reads else 1 :]) for pair in calls)
     body = (
         f'extern "C" __global__ void {full}(const T* grad, {"const T* x, " if scores else ""}\n'
         "    const long long* target, const T* weight, T* out, const F* count, long long inner,\n"
         "    long long ignored, F smoothing, int mean, int each, long long rows, long long n) {\n"
         f"    {_TARGETS}\n"
-        "    for_each_row<F>(rows, n, [&](const auto& row) {\n"
-        "        F g = static_cast<F>(grad[each ? row.number : 0]);\n"
-        "        if (mean) g = g / (count ? *count : all_shares(row, targets, rows, n));\n"
-        f"        {name}(row, g, {scores}targets, Scores<T>{{out, n, inner}}); }});\n}}"
+        f"    const auto over = [&]({'const auto scores, ' if reads else ''}const auto places) {{\n"
+        "        for_each_row<F>(rows, n, [&](const auto& row) {\n"
+        "            F g = static_cast<F>(grad[each ? row.number : 0]);\n"
+        "            if (mean) g = g / (count ? *count : all_shares(row, targets, rows, n));\n"
+        f"            {name}(row, g, {scores}targets, places); }});\n    }};\n"
+        f"    if (inner == 1) over({dense});\n    else over({strided});\n}}"
     )
     return Kernel(full, FILES, dtype, body)
 
@@ -84,7 +99,7 @@ def shares_kernel(dtype: str) -> Kernel:
         "    const F smoothing = 0;\n"
         f"    {_TARGETS}\n"
         "    F sum = 0;\n"
-        "    for_each_element(n, [&](long long i) { sum += targets.share(i, classes); });\n"
+        "    take_elements(n, [&](long long i) { sum += targets.share(i, classes); });\n"
         "    reduce_grid(sum, F(0), Add(), partials, arrived, [&](F all) { *out = all; });\n}"
     )
     return Kernel(name, FILES, dtype, body)
@@ -97,7 +112,7 @@ def _fits(scores: tuple[int, ...], target: Any, weight: Any, *others: Any) -> bo
         target.dtype == np.int64
         and target.shape == scores[:axis] + scores[axis + 1 :]
         and prod(scores) > 0
-        and bool(target._c_contiguous)
+        and is_contiguous(target)
         and is_here(target)
         and is_plain(*others)
         and (weight is None or (is_plain(others[0], weight) and weight.ndim == 1))
@@ -120,8 +135,8 @@ def _loss(
     if x.ndim == 0 or not _fits(x.shape, target, weight, x):
         return NotImplemented
     n = int(x.shape[0 if x.ndim == 1 else 1])
-    rows, room = x.size // n, workspace()
-    out = type(x)(target.shape if reduction == "none" else (), x.dtype)
+    rows, room = x.size // n, workspace(target)
+    out = fresh(x, target.shape if reduction == "none" else (), x.dtype)
     numbers = _numbers(x.shape, ignore_index, label_smoothing, reduction == "mean", x.dtype)
     places = (None, out) if reduction == "none" else (out, None)
     args = (x, target, pointer(weight), *map(pointer, places), room.partials, room.arrived)
@@ -145,9 +160,9 @@ def _input(
         return NotImplemented
     n = int(shape[0 if len(shape) == 1 else 1])
     rows, count = target.size, None
-    if reduction == "mean" and rows > COUNTED_BY_EACH_ROW:
+    if reduction == "mean" and rows > COUNTED_BY_EACH_ROW[is_on_host(grad)]:
         count = _count(grad.dtype, target, weight, ignore_index, n)
-    out = type(grad)(tuple(shape), grad.dtype)
+    out = fresh(grad, tuple(shape), grad.dtype)
     numbers = _numbers(shape, ignore_index, label_smoothing, reduction == "mean", grad.dtype)
     args = (*given, target, pointer(weight), out, pointer(count), *numbers, np.int32(each))
     nbytes = out.nbytes * len(given) + target.nbytes
@@ -156,8 +171,8 @@ def _input(
 
 
 def _count(dtype: Any, target: Any, weight: Any, ignore_index: int | None, n: int) -> Any:
-    room, size = workspace(), target.size
-    out = type(target)((), sum_type(dtype))
+    room, size = workspace(target), target.size
+    out = fresh(target, (), sum_type(dtype))
     ignored = _NONE if ignore_index is None else ignore_index
     args = (target, pointer(weight), out, room.partials, room.arrived, ignored)
     grid = (min((size + THREADS - 1) // THREADS, MOST_BLOCKS),)
@@ -166,7 +181,7 @@ def _count(dtype: Any, target: Any, weight: Any, ignore_index: int | None, n: in
     return out
 
 
-@kernel_for("nll_loss")
+@kernel_for("nll_loss", native=True)
 def nll_loss(
     x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None,
     reduction: str = "mean", label_smoothing: float = 0.0,
@@ -175,7 +190,7 @@ def nll_loss(
     return _loss("nll_loss", x, target, weight, ignore_index, reduction, label_smoothing)
 
 
-@kernel_for("cross_entropy")
+@kernel_for("cross_entropy", native=True)
 def cross_entropy(
     x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None,
     reduction: str = "mean", label_smoothing: float = 0.0,
@@ -184,7 +199,7 @@ def cross_entropy(
     return _loss("cross_entropy", x, target, weight, ignore_index, reduction, label_smoothing)
 
 
-@kernel_for("nll_loss_input")
+@kernel_for("nll_loss_input", native=True)
 def nll_loss_input(
     grad: Any, target: Any, weight: Any = None, *, shape: tuple[int, ...],
     ignore_index: int | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
@@ -196,7 +211,7 @@ def nll_loss_input(
     )  # fmt: skip
 
 
-@kernel_for("cross_entropy_input")
+@kernel_for("cross_entropy_input", native=True)
 def cross_entropy_input(
     grad: Any, x: Any, target: Any, weight: Any = None, *, ignore_index: int | None = None,
     reduction: str = "mean", label_smoothing: float = 0.0,

@@ -7,12 +7,21 @@ Each declines (NotImplemented) what it does not do; the formula then runs.
 from __future__ import annotations
 
 import functools
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from gradhook.kernels.launch import Kernel, dtype_name, is_plain, pointer, sum_type
+from gradhook.kernels.launch import (
+    Kernel,
+    dtype_name,
+    fresh,
+    is_on_host,
+    is_plain,
+    pointer,
+    sum_type,
+)
 from gradhook.kernels.layouts import (
     Channels,
     Layout,
@@ -113,7 +122,7 @@ def _any_norm(x: Any, weight: Any, bias: Any, axis: Any, eps: float) -> Any:
     if found is None:
         return NotImplemented
     rows, of = found
-    out = type(x)(x.shape, x.dtype)
+    out = fresh(x, x.shape, x.dtype)
     args = (x, pointer(weight), pointer(bias), out, sum_type(x.dtype)(eps), *_numbers(of))
     launch(norm_kernel("norm", dtype_name(x)), args, rows, 2 * x.nbytes)
     return out
@@ -127,7 +136,7 @@ def batch_norm(
     return _any_norm(x, weight, bias, axis, eps)
 
 
-@kernel_for("layer_norm")
+@kernel_for("layer_norm", native=True)
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float = 1e-5
 ) -> Any:
@@ -135,13 +144,13 @@ def layer_norm(
     n = _normalized(x, axis, weight, bias)
     if not n:
         return _any_norm(x, weight, bias, axis, eps)
-    out = type(x)(x.shape, x.dtype)
+    out = fresh(x, x.shape, x.dtype)
     args = (x, pointer(weight), pointer(bias), out, sum_type(x.dtype)(eps))
     launch_rows(row_kernel("layer_norm", dtype_name(x)), args, x.size // n, n, 2 * x.nbytes)
     return out
 
 
-@kernel_for("standardize_vjp")
+@kernel_for("standardize_vjp", native=True)
 def standardize_vjp(g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float) -> Any:
     """Kernel of the gradients of a normalisation for x and weight."""
     if g.shape != x.shape or not x.size or not is_plain(x, g):
@@ -150,7 +159,7 @@ def standardize_vjp(g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float
     found = None if n else _laid(x, axis, None if weight is None else weight.shape, weight)
     if not n and found is None:
         return NotImplemented
-    empty = type(x)
+    empty = partial(fresh, x)
     out, wide = empty(x.shape, x.dtype), sum_type(x.dtype)
     out_weight = empty(x.shape, wide)
     args = (g, x, pointer(weight), out, out_weight, wide(eps))
@@ -177,7 +186,7 @@ def layer_norm_kernel(dtype: str) -> Kernel:
     return Kernel(name, ("rows",), dtype, body)
 
 
-@kernel_for("layer_norm_vjp")
+@kernel_for("layer_norm_vjp", native=True)
 def layer_norm_vjp(
     g: Any, x: Any, weight: Any = None, *, axis: Any, eps: float,
     weight_shape: tuple[int, ...] | None, bias_shape: tuple[int, ...] | None,
@@ -192,9 +201,9 @@ def layer_norm_vjp(
     n = _normalized(x, axis, weight)
     if not n or weight_shape != x.shape[x.ndim - len(weight_shape) :]:
         return _any_norm_vjp(g, x, weight, axis, eps, weight_shape)
-    if x.size > SMALL or prod(weight_shape) != n:
+    if (x.size > SMALL and not is_on_host(x)) or prod(weight_shape) != n:
         return NotImplemented
-    empty = type(x)
+    empty = partial(fresh, x)
     out = empty(x.shape, x.dtype)
     by_weight, by_bias = empty(weight_shape, x.dtype), empty(weight_shape, x.dtype)
     rows = x.size // n
@@ -230,7 +239,7 @@ def _any_norm_vjp(
         return NotImplemented
     rows, of = found
     lead = rows.rows * (rows.length // run) // of.period
-    empty, wide = type(x), np.dtype(sum_type(x.dtype))
+    empty, wide = partial(fresh, x), np.dtype(sum_type(x.dtype))
     out, parts = empty(x.shape, x.dtype), shape if lead == 1 else (lead, of.period)
     by_weight, by_bias = empty(parts, wide), empty(parts, wide)
     args = (g, x, pointer(weight), out, by_weight, by_bias, wide.type(eps), *_numbers(of), run)
@@ -243,13 +252,13 @@ def _any_norm_vjp(
 # ---- statistics
 
 
-@kernel_for("running_moments")
+@kernel_for("running_moments", native=True)
 def running_moments(x: Any, mean: Any, var: Any, *, axis: Any, momentum: float) -> Any:
     """Kernel of the table's running_moments."""
     rows = layout(x.shape, axes_of(axis, x.ndim)) if is_plain(x, mean, var) else None
     if rows is None or rows.is_narrow() or not mean.size == var.size == rows.rows:
         return NotImplemented
-    empty = type(x)
+    empty = partial(fresh, x)
     found = empty(mean.shape, x.dtype), empty(var.shape, x.dtype)
     args = (x, mean, var, *found, sum_type(x.dtype)(momentum))
     launch(norm_kernel("running_moments", dtype_name(x)), args, rows, x.nbytes)
@@ -267,20 +276,20 @@ def _variance(x: Any, axis: Any, correction: float, keepdims: bool, root: bool) 
     rows = layout(x.shape, axes) if is_plain(x) else None
     if rows is None or rows.is_narrow():
         return NotImplemented
-    out = type(x)(_reduced(x.shape, axes, keepdims), x.dtype)
+    out = fresh(x, _reduced(x.shape, axes, keepdims), x.dtype)
     divisor = max(rows.length - correction, 0)
     args = (x, out, sum_type(x.dtype)(divisor), np.int32(root))
     launch(norm_kernel("variance", dtype_name(x)), args, rows, x.nbytes + out.nbytes)
     return out
 
 
-@kernel_for("var")
+@kernel_for("var", native=True)
 def var(x: Any, *, axis: Any = None, correction: float = 1, keepdims: bool = False) -> Any:
     """Kernel of the table's var."""
     return _variance(x, axis, correction, keepdims, False)
 
 
-@kernel_for("std")
+@kernel_for("std", native=True)
 def std(x: Any, *, axis: Any = None, correction: float = 1, keepdims: bool = False) -> Any:
     """Kernel of the table's std."""
     return _variance(x, axis, correction, keepdims, True)
@@ -292,20 +301,20 @@ def _variance_vjp(g: Any, x: Any, found: Any, axis: Any, correction: float) -> A
     if rows is None or rows.is_narrow() or g.size != rows.rows:
         return NotImplemented
     divisor = rows.length - correction
-    out, wide = type(x)(x.shape, x.dtype), sum_type(x.dtype)
+    out, wide = fresh(x, x.shape, x.dtype), sum_type(x.dtype)
     factor = wide(2 / divisor if divisor > 0 else np.nan)
     args = (g, x, pointer(found), out, factor)
     launch(norm_kernel("variance_vjp", dtype_name(x)), args, rows, 2 * x.nbytes)
     return out
 
 
-@kernel_for("var_vjp")
+@kernel_for("var_vjp", native=True)
 def var_vjp(g: Any, x: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     """Kernel of the gradient of var."""
     return _variance_vjp(g, x, None, axis, correction)
 
 
-@kernel_for("std_vjp")
+@kernel_for("std_vjp", native=True)
 def std_vjp(g: Any, x: Any, out: Any, *, axis: Any, correction: float, keepdims: bool) -> Any:
     """Kernel of the gradient of std."""
     return _variance_vjp(g, x, out, axis, correction)

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from gradhook import backend
-from gradhook.kernels.launch import THREADS, Kernel, as_argument, dtype_name, sum_type
+from gradhook.kernels.launch import (
+    THREADS,
+    Kernel,
+    address,
+    as_argument,
+    dtype_name,
+    is_on_host,
+    sum_type,
+)
 
 CHUNK = 8192  # elements a block
 _ARGUMENT_BYTES = 3900  # of CUDA's 4096: the rest are numbers
@@ -98,6 +106,13 @@ def elementwise_kernel(functor: str, arrays: int, dtype: str) -> Kernel:
     return Kernel(full, ("optimizer",), dtype, body)
 
 
+def runs(functor: str, arrays: int, like: Any) -> bool:
+    """Whether the step's kernel runs where `like` is. On NumPy arrays it may not be built."""
+    if not is_on_host(like):
+        return True
+    return elementwise_kernel(functor, arrays, dtype_name(like)).runs_on_host()
+
+
 @functools.cache
 def squares_kernel(dtype: str) -> Kernel:
     """partials[start + block] = the sum of squares of the block's chunk."""
@@ -140,7 +155,7 @@ def tables(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, int, int]]:
         found = table[0]
         sizes = [r[0].size for r in part]
         ends = list(accumulate([(size + CHUNK - 1) // CHUNK for size in sizes]))
-        found["data"][:, :n] = [[r[k].data.ptr for r in part] for k in range(arrays)]
+        found["data"][:, :n] = [[address(r[k]) for r in part] for k in range(arrays)]
         found["size"][:n] = sizes
         found["first_block"][1:n] = ends[:-1]
         found["count"], found["blocks"] = n, ends[-1]
@@ -148,8 +163,12 @@ def tables(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, int, int]]:
 
 
 def _stepped(kernel: Kernel, rows: Sequence[tuple[Any, ...]], step: Any) -> None:
+    on_host = is_on_host(rows[0][0])
     for table, blocks, nbytes in tables(rows):
-        kernel((blocks,), (THREADS,), (table, step, CHUNK), nbytes)
+        if on_host:
+            kernel.on_host(table, step, CHUNK)
+        else:
+            kernel((blocks,), (THREADS,), (table, step, CHUNK), nbytes)
 
 
 def elementwise(functor: str, rows: Sequence[tuple[Any, ...]], numbers: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ def pick_kernel(name: str, count: int, dtype: str) -> Kernel:
     text = (
         f'extern "C" __global__ void {full}({", ".join(arguments)}, {parameters}) {{\n'
         f"    const Picked<{count}> at{{{{{arrays}}}, {{{axes}}}, n, inner}};\n"
-        "    for_each_element(count, [&](long long i) {\n"
+        "    take_elements(count, [&](long long i) {\n"
         f"        const long long place = at.place(i, {skip});\n        {body} }});\n}}"
     )
     return Kernel(full, ("scatter",), dtype, text)

@@ -10,7 +10,7 @@ import functools
 from math import prod
 from typing import Any
 
-from gradhook.kernels.launch import Kernel, dtype_name, is_plain
+from gradhook.kernels.launch import Kernel, dtype_name, fresh, is_plain
 from gradhook.kernels.registry import kernel_for
 
 # name -> arguments before (rows, n), and the call for one row
@@ -85,19 +85,19 @@ def _is_last(x: Any, axis: int) -> bool:
 
 def _rows_like(name: str, x: Any, *arrays: Any) -> Any:
     n = int(x.shape[-1])
-    out = type(x)(x.shape, x.dtype)
+    out = fresh(x, x.shape, x.dtype)
     nbytes = (len(arrays) + 1) * x.nbytes
     launch_rows(row_kernel(name, dtype_name(x)), (*arrays, out), x.size // n, n, nbytes)
     return out
 
 
-@kernel_for("softmax")
+@kernel_for("softmax", native=True)
 def softmax(x: Any, *, axis: int) -> Any:
     """Kernel of the table's softmax."""
     return _rows_like("softmax", x, x) if _is_last(x, axis) else NotImplemented
 
 
-@kernel_for("log_softmax")
+@kernel_for("log_softmax", native=True)
 def log_softmax(x: Any, *, axis: int) -> Any:
     """Kernel of the table's log_softmax."""
     return _rows_like("log_softmax", x, x) if _is_last(x, axis) else NotImplemented
@@ -109,13 +109,13 @@ def _vjp(name: str, g: Any, out: Any, axis: int) -> Any:
     return _rows_like(name, out, g, out)
 
 
-@kernel_for("softmax_vjp")
+@kernel_for("softmax_vjp", native=True)
 def softmax_vjp(g: Any, out: Any, *, axis: int) -> Any:
     """Kernel of the gradient of softmax."""
     return _vjp("softmax_vjp", g, out, axis)
 
 
-@kernel_for("log_softmax_vjp")
+@kernel_for("log_softmax_vjp", native=True)
 def log_softmax_vjp(g: Any, out: Any, *, axis: int) -> Any:
     """Kernel of the gradient of log_softmax."""
     return _vjp("log_softmax_vjp", g, out, axis)
@@ -141,7 +141,7 @@ def sum_middle(x: Any, outer: int, inner: int, shape: tuple[int, ...]) -> Any:
     x: not empty, plain. Result: of this shape.
     """
     length = x.size // (outer * inner)
-    out = type(x)(shape, x.dtype)
+    out = fresh(x, shape, x.dtype)
     nbytes = x.nbytes + out.nbytes
     if inner == 1:
         launch_rows(row_kernel("row_sum", dtype_name(x)), (x, out), outer, length, nbytes)

@@ -33,7 +33,7 @@ def index_kernel(name: str, dtype: str) -> Kernel:
         f'extern "C" __global__ void {full}(const T* x, const long long* index, T* out,\n'
         f"    long long count, long long n, long long inner, long long length) {{\n"
         "    const Index at{index, n, inner, length};\n"
-        "    for_each_element(count, [&](long long i) {\n"
+        "    take_elements(count, [&](long long i) {\n"
         f"        const long long place = at.place(i);\n        {BODIES[name]} }});\n}}"
     )
     return Kernel(full, ("scatter",), dtype, body)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gradhook import backend
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @functools.cache
@@ -15,6 +16,8 @@ def where() -> Path | None:
     In a wheel gradhook/_kernels. In a checkout (editable install) kernels/ beside the package,
     believed only next to pyproject.toml: site-packages may hold another package of that name.
     """
+    from pathlib import Path  # only here: its imports are a twentieth of gradhook's
+
     package = Path(__file__).resolve().parent.parent
     installed, checkout = package / "_kernels", package.parent / "kernels"
     if any(installed.glob("*.cu")):
@@ -43,19 +46,19 @@ def source(name: str) -> str:
 
 
 @functools.cache
-def target(machine: str) -> str:
-    """The skeletons of one target: "cuda" or "cpu"."""
+def header(name: str) -> str:
+    """The text of a file that is no kernel: skeletons of a target, mathematics, the runtime."""
     folder = where()
     if folder is None:
         raise FileNotFoundError("no kernel sources found: install gradhook again")
-    return (folder / f"target_{machine}.h").read_text(encoding="utf-8")
+    return (folder / name).read_text(encoding="utf-8")
 
 
-def status() -> str:
-    """What is used, or why not, in one line."""
-    if where() is None:
-        return "none found (gradhook/_kernels, ../kernels): install gradhook again"
-    found = f"{', '.join(names())} in {where()}"
-    if backend.is_available():
-        return f"{found}; used through CuPy"
-    return f"{found}; not used: {backend.why_not()} (NumPy formulas instead)"
+@functools.cache
+def target(machine: str) -> str:
+    """The skeletons of one target, "cuda" or "cpu", with all that they include."""
+    text = header(f"target_{machine}.h").replace("#pragma once", "")
+    if machine == "cpu":
+        math = header("math_cpu.h").replace("#pragma once", "")
+        text = text.replace('#include "math_cpu.h"', math)
+    return text

@@ -26,7 +26,7 @@ def total_kernel(dtype: str) -> Kernel:
         f'extern "C" __global__ void {name}(const T* x, T* out, F* partials,\n'
         "    unsigned* arrived, long long divisor, long long n) {\n"
         "    F sum = 0;\n"
-        "    for_each_element(n, [&](long long i) { sum += static_cast<F>(x[i]); });\n"
+        "    take_elements(n, [&](long long i) { sum += static_cast<F>(x[i]); });\n"
         "    reduce_grid(sum, F(0), Add(), partials, arrived, [&](F all) {\n"
         "        *out = static_cast<T>(all / static_cast<F>(divisor)); });\n}"
     )
@@ -37,7 +37,7 @@ def _total(x: Any, axis: Any, keepdims: bool, dtype: Any, divisor: int) -> Any:
     n = x.size
     if axis is not None or dtype is not None or not n or not is_plain(x):
         return NotImplemented
-    out, room = type(x)((1,) * x.ndim if keepdims else (), x.dtype), workspace()
+    out, room = type(x)((1,) * x.ndim if keepdims else (), x.dtype), workspace(x)
     grid = (min((n + 4 * THREADS - 1) // (4 * THREADS), MOST_BLOCKS),)
     args = (x, out, room.partials, room.arrived, divisor, n)
     total_kernel(dtype_name(x))(grid, (THREADS,), args, n * x.itemsize)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradhook.autograd.compiled import blank
 from gradhook.autograd.graph import TensorMeta, meta_of
 from gradhook.autograd.module_hook_node import (
     ModuleBackwardHookState,
@@ -35,7 +36,7 @@ def enter(
     """Put the input barrier before every tensor of args and kwargs that has a gradient. flat:
     containers are not looked into.
     """
-    node = ModuleInputHookNode()
+    node = blank(ModuleInputHookNode)
     node.seq = state.start = numbering.draw()
     if len(args) == 1 and not kwargs and type(args[0]) is Tensor:  # most calls
         x = args[0]
@@ -90,7 +91,7 @@ def leave(
     several = isinstance(output, tuple | list)
     values = tuple(output) if several else (output,)
     layout, leaves = layout_of(values, len(values), (), flat)
-    node = ModuleOutputHookNode()
+    node = blank(ModuleOutputHookNode)
     node.seq = numbering.draw()
     edges: list[Any] = []
     metas: list[TensorMeta] = []
@@ -142,7 +143,7 @@ def _leave_single(
     if origin is None or not (grad or _is_made_inside(state, origin)):
         _warn_no_output(state)
         return output, None
-    node = ModuleOutputHookNode()
+    node = blank(ModuleOutputHookNode)
     node.seq = numbering.draw()
     node.transparent = False
     a = output._a

@@ -24,12 +24,13 @@ from gradhook.nn.barriers import enter, leave
 _NONE: tuple[Any, ...] = ()
 
 
-def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Module.__call__: forward with the hooks of everywhere and of this module."""
-    e, kinds = everywhere, self._hook_kinds
-    if not (kinds or e.active):
-        return self.forward(*args, **kwargs)
-    own = self.__dict__
+def call_hooked(
+    self: Any, is_call: Any, kinds: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """forward with the hooks of everywhere and of this module. is_call: the code of
+    Module.__call__; kinds: the module's _hook_kinds.
+    """
+    e, own = everywhere, self.__dict__
     backward, backward_pre = own.get("_backward_hooks"), own.get("_backward_pre_hooks")
     flagged = (
         e.flagged
@@ -47,7 +48,7 @@ def call_module(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         here = new_here()
     outer = here.call
     is_outermost = outer is None or not outer.top.open
-    top = outermost(self, call_module.__code__) if is_outermost else outer.top  # type: ignore[union-attr]
+    top = outermost(self, is_call) if is_outermost else outer.top  # type: ignore[union-attr]
     ids = top.ids
     call.module, call.top, call.position = self, top, len(ids)
     ids.append(id(self))

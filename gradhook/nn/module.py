@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gradhook.autograd.completion import Wanted
-from gradhook.nn.call import call_module
+from gradhook.nn.entry import call_module
 from gradhook.nn.module_cast import ModuleCast
 from gradhook.nn.module_hooks import MemberFirst, ModuleHooks
 from gradhook.nn.module_load import ModuleLoad

@@ -10,11 +10,11 @@ from typing import Any, NoReturn, Self
 
 from gradhook import backend, dtypes
 from gradhook.autograd.binding import cell_of, make
+from gradhook.autograd.fields import TensorFields
 from gradhook.autograd.graph import new
 from gradhook.creation import empty, tensor
 from gradhook.size import Size
 from gradhook.tensor import Tensor
-from gradhook.tensor_history import TensorHistory
 
 
 def _alias(kind: type, data: Tensor) -> Any:
@@ -222,7 +222,7 @@ def _moving(name: str) -> Any:
 for _name in ("to", "cpu", "cuda", "half", "float", "double", "int", "long"):
     setattr(UninitializedTensorMixin, _name, _moving(_name))
 
-_array: Any = TensorHistory.__dict__["_a"]  # the slot that _a hides
+_array: Any = TensorFields.__dict__["_a"]  # the slot that _a hides
 
 
 def is_lazy(param: Any) -> bool:

@@ -124,7 +124,7 @@ def _run_reversed(
 def is_one_op(mode: str, x: Tensor) -> bool:
     """Whether a whole sequence is one operation for arrays of this kind: where it has a kernel."""
     module, kind = ARRAY_MODULES[type(x._a)], x._a.dtype.kind
-    return f"{mode.lower()}_sequence" in kernels_of(module) and kind == "f" and x._a.size > 0
+    return bool(kernels_of(f"{mode.lower()}_sequence", module)) and kind == "f" and x._a.size > 0
 
 
 def lstm_sequence(

@@ -51,7 +51,7 @@ def sigmoid(xp: Any, x: Any) -> Any:
     return 1 / (1 + xp.exp(-x))
 
 
-@composite()
+@composite(fresh=True)
 def gelu_vjp(xp: Any, g: Any, x: Any, *, approximate: str) -> Any:
     """Gradient of gelu. g, x: one shape. Result: that shape."""
     if approximate == "tanh":
@@ -94,13 +94,13 @@ def _shifted(xp: Any, x: Any, axis: int) -> Any:
     return x - x.max(axis=axis, keepdims=True)
 
 
-@composite(method=False)
+@composite(method=False, fresh=True)
 def softmax_vjp(xp: Any, g: Any, out: Any, *, axis: int) -> Any:
     """Gradient of softmax. g, out: one shape. Result: that shape."""
     return out * (g - xp.sum(g * out, axis=axis, keepdims=True))
 
 
-@composite(method=False)
+@composite(method=False, fresh=True)
 def log_softmax_vjp(xp: Any, g: Any, out: Any, *, axis: int) -> Any:
     """Gradient of log_softmax. g, out: one shape. Result: that shape."""
     return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
@@ -128,7 +128,7 @@ def log_softmax(xp: Any, x: Any, *, axis: int) -> Any:
     )
 
 
-@composite()
+@composite(fresh=True)
 def logsumexp_vjp(xp: Any, g: Any, x: Any, out: Any, *, axis: Any, keepdims: bool) -> Any:
     """Gradient of logsumexp: g times softmax, 0 where the sum is 0.
 

@@ -9,7 +9,7 @@ from gradhook.ops.axes import wrap
 from gradhook.ops.table import composite, op
 
 
-@composite()
+@composite(fresh=True)
 def matmul_left_grad(xp: Any, g: Any, y: Any, *, shape: Any) -> Any:
     """Gradient of matmul_left for its `grad`: g @ y.
 
@@ -20,7 +20,7 @@ def matmul_left_grad(xp: Any, g: Any, y: Any, *, shape: Any) -> Any:
     return g * y if len(shape) == 1 else xp.matmul(g, y)
 
 
-@composite()
+@composite(fresh=True)
 def matmul_left_factor(xp: Any, g: Any, grad: Any, *, shape: Any, ndim: int) -> Any:
     """Gradient of matmul_left for y, of `ndim` dimensions. Result: broadcasts to y by summing."""
     if ndim == 1:
@@ -49,7 +49,7 @@ def matmul_left(xp: Any, grad: Any, y: Any, *, shape: Any) -> Any:
     return xp.matmul(grad, y.swapaxes(-1, -2))
 
 
-@composite()
+@composite(fresh=True)
 def matmul_right_grad(xp: Any, g: Any, x: Any, *, shape: Any) -> Any:
     """Gradient of matmul_right for its `grad`: x @ g. Result: shape of grad."""
     if x.ndim > 1 and len(shape) == 1:
@@ -57,7 +57,7 @@ def matmul_right_grad(xp: Any, g: Any, x: Any, *, shape: Any) -> Any:
     return x * g if len(shape) == 1 else xp.matmul(x, g)
 
 
-@composite()
+@composite(fresh=True)
 def matmul_right_factor(xp: Any, g: Any, grad: Any, *, shape: Any, ndim: int) -> Any:
     """Gradient of matmul_right for x, of `ndim` dimensions. Result: broadcasts to x by summing."""
     if len(shape) == 1:

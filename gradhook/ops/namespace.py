@@ -29,9 +29,19 @@ class TableNamespace:
                 f"functions"
             )
         forward = partial(row.forward, self if row.composite else self._module)
-        bound = with_kernel(name, self._module, forward)
+        bound = self._bound(name, forward)
         setattr(self, name, bound)
         return bound
+
+    def _bound(self, name: str, forward: Any) -> Any:
+        return with_kernel(name, self._module, forward)
+
+
+class FormulaNamespace(TableNamespace):
+    """The same without kernels: what a kernel must equal."""
+
+    def _bound(self, name: str, forward: Any) -> Any:
+        return forward
 
 
 _NAMESPACES: dict[Any, TableNamespace] = {}

@@ -9,7 +9,7 @@ from gradhook.ops.table import composite, op
 Array = Any
 
 
-@composite(method=False)
+@composite(method=False, fresh=True)
 def silu_vjp(xp: Any, g: Array, x: Array) -> Array:
     """Gradient of silu. g, x: one shape. Result: that shape."""
     s = xp.sigmoid(x)

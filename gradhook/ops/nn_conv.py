@@ -7,6 +7,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from gradhook.kernels import host_convolution
 from gradhook.ops import nn_conv_parts as parts
 from gradhook.ops.table import op
 from gradhook.ops.windows import Geometry, geometry, pad_spatial, windows
@@ -70,6 +71,9 @@ def convolution(
     Result: (batch, out, *windows).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, x.shape[2:])
+    found = host_convolution.convolution(x, weight, bias, where, groups)
+    if found is not NotImplemented:
+        return found
     if groups == 1 and parts.takes(x, weight, bias):
         return parts.convolution(x, weight, bias, where)
     out = xp.matmul(_filters(weight, groups), _columns(xp, x, where, groups))
@@ -113,6 +117,9 @@ def convolution_input(
     in, *spatial).
     """
     where = geometry(weight.shape[2:], stride, padding, dilation, tuple(shape[2:]))
+    found = host_convolution.convolution_input(grad, weight, where, groups)
+    if found is not NotImplemented:
+        return found
     if groups == 1 and parts.takes(grad, weight):
         return parts.convolution_input(grad, weight, where)
     columns = xp.matmul(_filters(weight, groups).swapaxes(1, 2), _grouped(grad, groups))
@@ -150,6 +157,9 @@ def convolution_weight(
     *kernel).
     """
     where = geometry(tuple(shape[2:]), stride, padding, dilation, x.shape[2:])
+    found = host_convolution.convolution_weight(grad, x, where, groups)
+    if found is not NotImplemented:
+        return found
     if groups == 1 and shape[0] <= 2 * prod(where.out) and parts.takes(grad, x):
         return parts.convolution_weight(grad, x, where)
     columns, grouped = _columns(xp, x, where, groups), _grouped(grad, groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from gradhook.kernels import host_pooling
 from gradhook.ops import nn_pool_parts
 from gradhook.ops.table import op
 from gradhook.ops.windows import Geometry, geometry, pad_spatial
@@ -83,6 +84,9 @@ def max_pool(
     """
     where = pool_geometry(kernel, stride, padding, dilation, ceil_mode, x.shape[-rank:])
     padded = pad_spatial(xp, x, where, _lowest(xp, x.dtype))
+    native: tuple[Array, Array] = host_pooling.max_pool(padded, where)
+    if native is not NotImplemented:
+        return native
     if nn_pool_parts.takes(padded, where):
         found = nn_pool_parts.max_pool(padded, where)
         if found is not None:
@@ -132,6 +136,9 @@ def plane_scatter(
 
     Result: exactly `shape`.
     """
+    found = host_pooling.plane_scatter(grad, indices, tuple(shape), rank)
+    if found is not NotImplemented:
+        return found
     size = prod(shape[len(shape) - rank :])
     at = _planes(indices, rank)
     out = xp.zeros(at.shape[0] * size, dtype=grad.dtype)

@@ -1,4 +1,5 @@
-"""Steps over many CuPy parameters at once: one launch a dtype instead of several a parameter.
+"""Steps over many parameters at once: one launch a dtype instead of several array calls a
+parameter, on CuPy arrays, and on NumPy's where kernels run natively.
 
 `sgd` and `elementwise` step what the kernels take and return the parameters that are left, which
 the array calls of SGD.update and Elementwise.update then step.
@@ -14,19 +15,31 @@ import numpy as np
 
 from gradhook import backend
 from gradhook.kernels import optimizer as kernels
-from gradhook.kernels.launch import is_plain
+from gradhook.kernels.launch import is_contiguous, is_plain
+from gradhook.native import library
 from gradhook.storage import bump, is_lent
 from gradhook.tensor import Tensor
 
+# elements of a NumPy parameter from which a launch, whose table costs some 30 us, is worth it: of
+# SGD's two array calls, of the others' ten
+LEAST_OF_SGD, LEAST = 1 << 16, 1 << 13
 Row = tuple[Any, ...]  # arrays of one parameter: itself, its gradient, its state's
 
 
-def _taken(params: list[Any], state_of: Callable[[Any], list[Any]]) -> tuple[list[Row], list[Any]]:
+def _kinds() -> tuple[type, ...]:
+    """The array classes that kernels take here."""
+    return (*backend.cupy_types(), *((np.ndarray,) if library.is_available() else ()))
+
+
+def _taken(
+    params: list[Any], state_of: Callable[[Any], list[Any]], least: int, functor: str, states: int
+) -> tuple[list[Row], list[Any]]:
     """((parameter, state's tensors), arrays) of those that kernels take, and the parameters left.
 
-    state_of: the tensors of a parameter's state, made when there are none.
+    state_of: the tensors of a parameter's state, made when there are none, so many. least: elements
+    of a NumPy parameter. functor: the kernel's.
     """
-    kind: Any = backend.cupy_types()[0]
+    kinds = _kinds()
     taken, left = [], []
     unique = len({id(p) for p in params}) == len(params)
     for p in params:
@@ -34,15 +47,19 @@ def _taken(params: list[Any], state_of: Callable[[Any], list[Any]]) -> tuple[lis
         if slot is None or slot.grad is None:
             continue
         a, g = p._a, slot.grad._a
+        if type(a) is np.ndarray and a.size < least:
+            left.append(p)
+            continue
         if (
-            isinstance(a, kind)
-            and isinstance(g, kind)
+            type(a) in kinds
+            and type(g) is type(a)
             and a.size
             and unique
             and is_plain(a)
             and g.dtype == a.dtype
+            and kernels.runs(functor, 2 + states, a)
         ):
-            if not g._c_contiguous:
+            if not is_contiguous(g):
                 g = g.copy(order="C")
             tensors = state_of(p)
             arrays = (a, g, *[t._a for t in tensors])
@@ -86,9 +103,9 @@ def is_number(value: Any) -> bool:
 
 
 def sgd(optimizer: Any, group: dict[str, Any]) -> list[Any]:
-    """Step a group's CuPy parameters; returns those left. See SGD for the formula."""
+    """Step a group's parameters; returns those left. See SGD for the formula."""
     params: list[Any] = group["params"]
-    if not backend.cupy_types() or not is_number(group["lr"]):
+    if not _kinds() or not is_number(group["lr"]):
         return params
     momentum = group["momentum"]
     state, started = optimizer.state, set()
@@ -101,10 +118,11 @@ def sgd(optimizer: Any, group: dict[str, Any]) -> list[Any]:
             started.add(id(found))
         return [found]
 
-    taken, left = _taken(params, state_of)
+    taken, left = _taken(params, state_of, LEAST_OF_SGD, "sgd", int(bool(momentum)))
     rows: dict[Any, list[Row]] = defaultdict(list)
     for tensors, arrays in taken:
-        rows[arrays[0].dtype.char, id(tensors[-1]) in started].append(arrays)
+        first = arrays[0]
+        rows[type(first), first.dtype.char, id(tensors[-1]) in started].append(arrays)
         for t in tensors:
             bump(t)
     numbers = {
@@ -116,7 +134,7 @@ def sgd(optimizer: Any, group: dict[str, Any]) -> list[Any]:
         "nesterov": group["nesterov"],
         "maximize": group["maximize"],
     }
-    for (_, starts), some in rows.items():
+    for (_, _, starts), some in rows.items():
         kernels.elementwise("sgd", some, {**numbers, "starts": starts})
     return left
 
@@ -129,11 +147,16 @@ def elementwise(
     initial, names: the state before the first step, and the names of its arrays.
     """
     params: list[Any] = group["params"]
-    if not backend.cupy_types():
+    if not _kinds():
         return params
     if not all([is_number(n) for n in (group["lr"], *group.get("betas", ()))]):
         return params
-    taken, left = _taken(params, lambda p: [optimizer.started(p, initial)[n] for n in names])
+
+    def state_of(p: Any) -> list[Any]:
+        state = optimizer.started(p, initial)
+        return [state[name] for name in names]
+
+    taken, left = _taken(params, state_of, LEAST, optimizer.functor, len(names))
     rows: dict[Any, list[Row]] = defaultdict(list)
     numbers: dict[Any, dict[str, Any]] = {}
     shared = optimizer.host_scalars == ("step",)  # parameters of one count have the same numbers
@@ -148,7 +171,8 @@ def elementwise(
         step[()] = now
         if not shared or now != count:
             count, n = now, optimizer.all_numbers(group, state)
-        key = (arrays[0].dtype.char, count if shared else tuple(n.values()))
+        first = arrays[0]
+        key = (type(first), first.dtype.char, count if shared else tuple(n.values()))
         numbers[key] = n
         rows[key].append(arrays)
         for t in tensors:

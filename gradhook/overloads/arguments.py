@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any
 
-from gradhook.autograd.op_node import deferred, define
+from gradhook.autograd.op_node import define
 from gradhook.autograd.operands import no_tensor
 from gradhook.tensor import Tensor
 
@@ -81,6 +81,25 @@ def takes_tensors(function: Callable[..., Any], method: bool = False) -> bool:
         annotations = {name: p.annotation for name, p in given.items()}
     own = {"return", function.__code__.co_varnames[0]} if method else {"return"}
     return any(_SORTS.intersection(kinds_of(a)) for n, a in annotations.items() if n not in own)
+
+
+_UNWRITTEN = (lambda *args, **named: WRITE(*args, **named)).__code__  # type: ignore[name-defined] # noqa: F821
+
+
+def deferred(write: Callable[[], Any], name: str) -> Any:
+    """A function whose text `write` compiles at the first call: a module's own functions call each
+    other by name, so they have to be there before they are asked for (else `later.py`).
+    """
+
+    def first(*args: Any, **named: Any) -> Any:
+        whole = write()
+        made.__globals__.update(whole.__globals__)
+        made.__defaults__, made.__kwdefaults__ = whole.__defaults__, whole.__kwdefaults__
+        made.__code__ = whole.__code__
+        return made(*args, **named)
+
+    made = FunctionType(_UNWRITTEN, {"WRITE": first, "__name__": "gradhook.generated"}, name)
+    return made
 
 
 @cache
