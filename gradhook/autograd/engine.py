@@ -59,7 +59,7 @@ def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
         if Buffers.make is None:
             _execute(task, roots)
         else:  # NumPy's memory comes from the pool meanwhile
-            Buffers.make(_execute, (task, roots))
+            Buffers.make(_execute_all, (task, roots))
         task.node = None
         if task.streams is not None:
             task.streams.finish()
@@ -79,6 +79,11 @@ def run(roots: list[tuple[Node, int, Any]], task: GraphTask) -> None:
         task.local.clear()
         set_modes(outer_modes)
         _current.set(task.outer)
+
+
+def _execute_all(task: GraphTask, roots: list[tuple[Node, int, Any]]) -> None:
+    """`_execute` as a Python function, which it is not in the compiled core."""
+    _execute(task, roots)
 
 
 def _count(task: GraphTask, roots: Iterable[Node]) -> None:

@@ -30,11 +30,12 @@ class Fused:
     ) -> None:
         self.parts, self.tensors, self.options = parts, tensors, options
         self.kernels: dict[Any, Any] = {}
+        self.useless = False  # not traced once: not tried again, with other options either
         self.programs: dict[Any, Any] = {}
 
     def __call__(self, arrays: Sequence[Any], options: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The results; None where the functions must be called themselves."""
-        if not library.takes(*arrays):
+        if self.useless or not library.takes(*arrays):
             return None
         found = scalars_of(arrays)
         if found is None:
@@ -58,6 +59,7 @@ class Fused:
         if program is None and len(self.programs) < MOST and library.is_available():
             named = dict(zip(self.options, options, strict=True))
             program = self.programs[options] = traced(self.parts, self.tensors, named) or ()
+            self.useless = not program
         kernel = None
         if program:
             lines, results = program

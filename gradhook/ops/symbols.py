@@ -161,7 +161,6 @@ def _call(function: str, x: Symbol) -> Symbol:
 
 PRIMITIVES: dict[str, Callable[..., Symbol]] = {
     **{n: partial(_call, n) for n in ("exp", "expm1", "log", "log1p", "tanh", "erf", "sqrt")},
-    **{n: partial(_call, n) for n in ("sin", "cos")},
     "abs": partial(_call, "fabs"),
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
