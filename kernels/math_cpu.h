@@ -1,7 +1,7 @@
-// exp, expm1, log, log1p, tanh, erf, sin and cos that a compiler turns into vector code. float: by
-// polynomials (fits of our own, without a branch, at most 2 ulp from the true value), but for sin
-// and cos; these and double: by the vector functions of the C library where it has them (x86, glibc
-// 2.35: at most 4 ulp), else one by one. tests/test_native_math.py holds these bounds.
+// exp, expm1, log, log1p, tanh and erf that a compiler turns into vector code. float: by
+// polynomials (fits of our own, without a branch, at most 2 ulp from the true value). double: by
+// the vector functions of the C library where it has them (x86, glibc 2.35: at most 4 ulp), else
+// one by one. tests/test_native_math.py holds these bounds.
 // Infinities, NaN and denormal numbers as in <cmath>; no flag of the process is changed.
 #pragma once
 #include <stdint.h>
@@ -19,10 +19,6 @@ GRADHOOK_VECTOR double gradhook_log1p(double) __asm__("log1p");
 GRADHOOK_VECTOR double gradhook_tanh(double) __asm__("tanh");
 GRADHOOK_VECTOR double gradhook_erf(double) __asm__("erf");
 GRADHOOK_VECTOR double gradhook_expm1(double) __asm__("expm1");
-GRADHOOK_VECTOR double gradhook_sin(double) __asm__("sin");
-GRADHOOK_VECTOR double gradhook_cos(double) __asm__("cos");
-GRADHOOK_VECTOR float gradhook_sinf(float) __asm__("sinf");
-GRADHOOK_VECTOR float gradhook_cosf(float) __asm__("cosf");
 }
 
 namespace gradhook {
@@ -178,10 +174,6 @@ inline float normal_density(float x) {
     return exp_of_negative(x * x * -0.5f) * 0.3989422804f;
 }
 
-inline float sin(float x) { return gradhook_sinf(x); }
-inline float cos(float x) { return gradhook_cosf(x); }
-inline double sin(double x) { return gradhook_sin(x); }
-inline double cos(double x) { return gradhook_cos(x); }
 inline double expm1(double x) { return gradhook_expm1(x); }
 inline double exp(double x) { return gradhook_exp(x); }
 inline double log(double x) { return gradhook_log(x); }

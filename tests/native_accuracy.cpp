@@ -116,8 +116,6 @@ BOTH(log)
 BOTH(log1p)
 BOTH(tanh)
 BOTH(erf)
-BOTH(sin)
-BOTH(cos)
 
 // y[i] = name(x[i]), as a kernel's loop is compiled.
 #define LOOP(name)                                                           \

@@ -110,3 +110,21 @@ def test_maxima_of_windows_their_places_and_gradients(pool, dtype, change):
     g = drawn(*found[0].shape, seed=4).astype(dtype)
     back = [f("plane_scatter", g, found[1], shape=shape, rank=rank) for f in (dispatched, formula)]
     expect(*back, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_that_do_not_fit_each_other_are_refused_as_by_the_formula(dtype):
+    """Native code would read beyond them."""
+    x, weight, bias = drawn(2, 3, 8, 8), drawn(4, 3, 3, 3), drawn(4)
+    wide = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+    calls = [
+        ("convolution", [x, drawn(4, 2, 3, 3), bias], wide),
+        ("convolution", [x, weight, drawn(3)], wide),
+        ("convolution_input", [drawn(2, 5, 6, 6), weight], {**wide, "shape": x.shape}),
+        ("convolution_input", [drawn(2, 4, 5, 6), weight], {**wide, "shape": x.shape}),
+        ("convolution_weight", [drawn(2, 4, 6, 5), x], {**wide, "shape": weight.shape}),
+    ]
+    for name, arrays, attributes in calls:
+        for run in (dispatched, formula):
+            with pytest.raises((ValueError, RuntimeError)):
+                run(name, *cast(arrays, dtype), **attributes)

@@ -82,7 +82,8 @@ def convolution(x: Array, weight: Array, bias: Array | None, where: Any, groups:
     *windows); NotImplemented where it declines.
     """
     of = _taken(where, groups, x, weight, bias)
-    if of is None:
+    fits = x.shape[1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1])
+    if of is None or not fits:  # what does not fit is the formula's to refuse
         return NotImplemented
     (batch, channels), outs, positions = x.shape[:2], weight.shape[0], prod(where.kernel)
     out = fresh(x, (batch, outs, *where.out), x.dtype)
@@ -105,7 +106,7 @@ def convolution_input(grad: Array, weight: Array, where: Any, groups: int) -> Ar
     NotImplemented where it declines.
     """
     of = _taken(where, groups, grad, weight)
-    if of is None:
+    if of is None or grad.shape[1:] != (weight.shape[0], *where.out):
         return NotImplemented
     (batch, outs), channels, positions = grad.shape[:2], weight.shape[1], prod(where.kernel)
     out = fresh(grad, (batch, channels, *where.spatial), grad.dtype)
@@ -128,7 +129,7 @@ def convolution_weight(grad: Array, x: Array, where: Any, groups: int) -> Array:
     NotImplemented where it declines.
     """
     of = _taken(where, groups, grad, x)
-    if of is None:
+    if of is None or grad.shape[0] != x.shape[0] or grad.shape[2:] != where.out:
         return NotImplemented
     (batch, outs), channels = grad.shape[:2], x.shape[1]
     out = fresh(x, (outs, channels, *where.kernel), x.dtype)

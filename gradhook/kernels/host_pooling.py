@@ -84,7 +84,12 @@ def plane_scatter(grad: Array, places: Array, shape: tuple[int, ...], rank: int)
     """Sums of grad at flat places of each plane, of this shape."""
     if type(grad) is not np.ndarray or not library.is_available() or not is_plain(grad):
         return NotImplemented
-    if not grad.size or places.dtype != np.int64 or not places.flags.c_contiguous:
+    if (
+        not grad.size
+        or places.shape != grad.shape
+        or places.dtype != np.int64
+        or not places.flags.c_contiguous
+    ):
         return NotImplemented
     lead = len(shape) - rank
     planes, out = prod(shape[:lead]), fresh(grad, shape, grad.dtype)
